@@ -11,7 +11,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from rooftune.errors import RooftuneError
+from rooftune.errors import RooftuneError, WrongInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,6 @@ def _dispatch(words: list[str]) -> int:
         return 0
     command = COMMANDS.get(words[0])
     if command is None:
-        from rooftune.errors import WrongInput
         from rooftune.spec.nearest import nearest
 
         raise WrongInput(f"unknown command '{words[0]}'{nearest(words[0], COMMANDS)}")
@@ -81,7 +80,14 @@ def _run(name: str, command: Command, words: list[str]) -> int:
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     importlib.import_module(f"rooftune.cli.{command.module}").register(app)
-    result = get_command(app).main(args=words, prog_name=f"rooftune {name}", standalone_mode=False)
+    try:
+        result = get_command(app).main(args=words, prog_name=f"rooftune {name}", standalone_mode=False)
+    except Exception as problem:
+        # Typer carries its own copy of click, so its usage errors are known by their method, not by an import.
+        message = getattr(problem, "format_message", None)
+        if message is None:
+            raise
+        raise WrongInput(f"{message().rstrip('.')}; see rooftune {name} --help") from None
     return result if isinstance(result, int) else 0
 
 

@@ -1,0 +1,127 @@
+"""What the goals need in requests and rounds, what the budget affords, and what that leaves undecided: said before the start.
+
+One run is one arm under one schedule. A round runs every arm once. Percentile goals are judged on the requests of all
+confirming rounds of an arm together, so a run needs only its share of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rooftune.spec import Spec
+
+CONFIRM_ROUNDS = 6
+"""Fewest rounds that may confirm (design §6)."""
+CONFIRM_STARTS = 3
+SCREEN_ROUNDS = 2
+LARGEST_STACK = 3
+_FEWEST_REQUESTS = 12
+_MOST_REQUESTS = 400
+_PERCENTILE_SAMPLE = {"p50": 6, "p90": 29, "p95": 59, "p99": 299}
+"""Requests below which the percentile's upper 95 % bound is the largest value seen or does not exist."""
+_ASSUMED_SPREAD = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Seconds throughout. ``affordable`` False carries ``shortfall`` in words."""
+
+    rate: float | None
+    requests_for_goals: int
+    requests_per_screen_run: int
+    requests_per_confirm_run: int
+    screen_rounds: int
+    confirm_rounds: int
+    confirm_starts: int
+    screen_run_seconds: float
+    confirm_run_seconds: float
+    start_seconds: float
+    budget_seconds: float
+    minimum_detectable_effect: float
+    """Smallest ratio change that the confirming rounds find in 80 % of cases, at the assumed spread between rounds."""
+    assumed_spread: float
+    affordable: bool
+    shortfall: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def requests_for_goals(spec: Spec) -> int:
+    """Requests of one arm, over all confirming rounds, that the goals' percentiles need."""
+    needs = [_PERCENTILE_SAMPLE.get(goal.metric.rsplit("_", 1)[-1], _FEWEST_REQUESTS) for goal in spec.goals.bounds]
+    return max(needs, default=_FEWEST_REQUESTS)
+
+
+def minimum_detectable_effect(rounds: int, spread: float) -> float:
+    """Smallest change (as a share) found with 80 % power by a two-sided paired t at 5 %, for a standard deviation
+    ``spread`` of the per-round log ratio: exp((t_0.975 + t_0.8) * spread / sqrt(n)) - 1, t with n - 1 degrees."""
+    from scipy import stats
+
+    critical = stats.t.ppf(0.975, rounds - 1) + stats.t.ppf(0.8, rounds - 1)
+    return float(math.expm1(critical * spread / math.sqrt(rounds)))
+
+
+def make_plan(
+    spec: Spec,
+    *,
+    rate: float,
+    request_seconds: float,
+    start_seconds: float,
+    elapsed: float,
+    candidates: int,
+    closing_seconds: float,
+) -> Plan:
+    """Divide what is left of the budget between screening ``candidates`` and confirming.
+
+    rate: requests per second offered; request_seconds: how long one request takes at the baseline (a run ends that
+    much after its last arrival); start_seconds: one server start; closing_seconds: quality, final diagnosis, report.
+    """
+    needed = requests_for_goals(spec)
+    fewest = max(_FEWEST_REQUESTS, math.ceil(needed / CONFIRM_ROUNDS))
+    left = spec.budget.time - elapsed - closing_seconds
+    arms = 2 + min(candidates, 2)
+    confirm_runs = CONFIRM_ROUNDS * arms
+    screen_runs = SCREEN_ROUNDS * (1 + candidates)
+    starts = CONFIRM_STARTS * arms + 1 + candidates
+    left_for_runs = left - starts * start_seconds
+
+    def run_seconds(requests: int) -> float:
+        return requests / rate + request_seconds
+
+    if spec.workload.requests == "auto":
+        # Screening runs are half as long as confirming ones, so one unit is confirm_runs + screen_runs / 2 of them.
+        share = left_for_runs / (confirm_runs + 0.5 * screen_runs)
+        confirm_requests = max(fewest, min(_MOST_REQUESTS, int((share - request_seconds) * rate)))
+        screen_requests = max(_FEWEST_REQUESTS, confirm_requests // 2)
+    else:
+        confirm_requests = screen_requests = spec.workload.requests
+    total = confirm_runs * run_seconds(confirm_requests) + screen_runs * run_seconds(screen_requests)
+    pooled = confirm_requests * CONFIRM_ROUNDS
+    shortfall = None
+    if pooled < needed:
+        shortfall = f"the goals' percentiles need {needed} requests an arm and the runs give {pooled}: raise workload.requests"
+    elif total > left_for_runs * 1.05:
+        shortfall = (
+            f"the goals need about {(total + starts * start_seconds + elapsed + closing_seconds) / 60:.0f} min and the budget is "
+            f"{spec.budget.time / 60:.0f} min: techniques that do not fit are left untried"
+        )
+    return Plan(
+        rate=rate,
+        requests_for_goals=needed,
+        requests_per_screen_run=screen_requests,
+        requests_per_confirm_run=confirm_requests,
+        screen_rounds=SCREEN_ROUNDS,
+        confirm_rounds=CONFIRM_ROUNDS,
+        confirm_starts=CONFIRM_STARTS,
+        screen_run_seconds=run_seconds(screen_requests),
+        confirm_run_seconds=run_seconds(confirm_requests),
+        start_seconds=start_seconds,
+        budget_seconds=spec.budget.time,
+        minimum_detectable_effect=minimum_detectable_effect(CONFIRM_ROUNDS, _ASSUMED_SPREAD),
+        assumed_spread=_ASSUMED_SPREAD,
+        affordable=shortfall is None,
+        shortfall=shortfall,
+    )
