@@ -121,6 +121,10 @@ class RunSummary:
     started_at: str
     order: int
     reason: str | None = None
+    requests: int | None = None
+    """Requests offered in the run."""
+    gates: dict[str, bool | None] = field(default_factory=dict)
+    """Validity gate -> passed; None where it could not be judged."""
 
 
 @dataclass(slots=True)
@@ -166,3 +170,5 @@ class Result:
     seconds: float
     changes: list[str] = field(default_factory=list)
     """The flag difference, one line a switch, and the rollback."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Why a value is None where its own part has no ``reason``: dotted path (``quality``, ``roofs``) -> reason."""
