@@ -1,0 +1,1 @@
+"""Models of the Llama family: files to stored tensors, tokenizer, chat template, and the forward pass."""
