@@ -4,12 +4,30 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/views.h"
+
 namespace rooftune {
 
 // Kernels of one instruction set. A table is filled by the one translation unit that is compiled for that set,
-// so that no instruction of it can leak into code that runs elsewhere.
+// so that no instruction of it can leak into code that runs elsewhere. Shapes and layouts: kernels/views.h.
 struct Kernels {
     const char* isa;
+
+    // Activations [rows, k] to 8 bits per block of 32: scale = max|x| / 127, values rounded to the nearest even.
+    void (*quantize_rows)(const float* x, std::size_t rows, std::size_t k, QuantizedRows out);
+    // out[row, 8 * tile + lane] for the tiles [begin, end), all rows; adds to `out` when `accumulate` is set.
+    // `scratch` holds at least scratch_bytes(matrix) bytes.
+    void (*linear_quantized)(const MatrixView& matrix, const QuantizedRows& x, TileRange tiles, Output out,
+                             std::uint8_t* scratch);
+    void (*linear_f32)(const MatrixView& matrix, const float* x, std::size_t rows, TileRange tiles, Output out);
+
+    void (*rms_norm)(const float* x, const float* gain, float epsilon, std::size_t rows, std::size_t size, float* out);
+    // cosine and sine [rows, size / 2]; x and out [rows, heads, size].
+    void (*rotary)(const float* x, const float* cosine, const float* sine, std::size_t rows, std::size_t heads,
+                   std::size_t size, float* out);
+    void (*silu_mul)(const float* gate, const float* up, std::size_t count, float* out);
+    // One part of attention without its normalisation; see AttentionPart.
+    void (*attend)(const AttentionCall& call, const AttentionPart& part, float* scratch);
 
     // Probes. read_sum touches every byte once; the others run `rounds` of a register-only loop and return
     // something that depends on every operation. Null where the instruction set has no such operation.

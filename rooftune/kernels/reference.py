@@ -93,7 +93,12 @@ class ReferenceOperators:
         return torch.cat(outputs) if outputs else torch.empty_like(queries)
 
     def _attend(
-        self, queries: torch.Tensor, cache: LayerCache, pages: torch.Tensor, context: int, mask: torch.Tensor | None
+        self,
+        queries: torch.Tensor,
+        cache: LayerCache,
+        pages: torch.Tensor,
+        context: int,
+        mask: torch.Tensor | None,
     ) -> torch.Tensor:
         """One sequence: gather its context and its new tokens from the pages, then plain attention."""
         new, heads, size = queries.shape

@@ -14,7 +14,9 @@ from rooftune.kernels import native
 
 def run(code: str, isa: str) -> subprocess.CompletedProcess[str]:
     environment = dict(os.environ, ROOFTUNE_ISA=isa)
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_every_supported_kind_has_a_rate() -> None:

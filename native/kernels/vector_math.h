@@ -1,0 +1,64 @@
+// Eight floats at a time in the compiler's own vector type: the same source is right on every instruction set and
+// fast where the flags of the including file allow. Included only by the files of one instruction set each;
+// everything has internal linkage, so that no copy is shared between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define ROOFTUNE_INLINE [[gnu::always_inline]] static inline
+
+namespace rooftune {
+namespace {
+
+typedef float Floats __attribute__((vector_size(32)));
+typedef std::int32_t Ints __attribute__((vector_size(32)));
+
+ROOFTUNE_INLINE Floats load(const float* at) {
+    Floats v;
+    __builtin_memcpy(&v, at, sizeof(v));
+    return v;
+}
+
+ROOFTUNE_INLINE void store(float* at, Floats v) { __builtin_memcpy(at, &v, sizeof(v)); }
+
+ROOFTUNE_INLINE Floats all(float value) { return Floats{} + value; }
+
+ROOFTUNE_INLINE float sum(Floats v) {
+    return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+}
+
+ROOFTUNE_INLINE float maximum(float a, float b) { return a > b ? a : b; }
+
+ROOFTUNE_INLINE float largest(Floats v) {
+    return maximum(maximum(maximum(v[0], v[1]), maximum(v[2], v[3])),
+                   maximum(maximum(v[4], v[5]), maximum(v[6], v[7])));
+}
+
+// exp: x = n ln 2 + r with |r| <= ln 2 / 2, then a Taylor polynomial of degree 7 in r (relative error below 1e-7
+// before rounding) times 2^n. Exactly 0 below -87, so that masked scores vanish; held at e^88 above.
+ROOFTUNE_INLINE Floats exponential(Floats x) {
+    const Ints vanishes = x < all(-87.0f);
+    Floats held = x < all(-87.0f) ? all(-87.0f) : x;
+    held = held > all(88.0f) ? all(88.0f) : held;
+    const Floats shift = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to the nearest whole number
+    const Floats shifted = held * 1.44269504088896341f + shift;
+    const Floats n = shifted - shift;
+    const Floats r = (held - n * 0.693359375f) + n * 2.12194440054690583e-4f;
+    Floats p = all(1.0f / 5040.0f);
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const Ints exponent = (((Ints)shifted - (Ints)shift) + 127) << 23;
+    const Floats power = (Floats)exponent;
+    return (Floats)((Ints)(p * power) & ~vanishes);
+}
+
+ROOFTUNE_INLINE float exponential(float x) { return exponential(all(x))[0]; }
+
+}  // namespace
+}  // namespace rooftune
