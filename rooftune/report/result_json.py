@@ -32,7 +32,7 @@ def result_to_json(result: Result) -> dict[str, Any]:
     for path in _EXPLAINED:
         if _at(plain, path) is None:
             missing.setdefault(path, "not measured, and no reason was recorded")
-    return {"schema": SCHEMA, **plain, "missing": {**missing, **plain["missing"]}}
+    return {"schema": SCHEMA, **plain, "missing": dict(sorted((missing | plain["missing"]).items()))}
 
 
 def result_from_json(data: Mapping[str, Any]) -> Result:

@@ -1,0 +1,140 @@
+"""What every form of the report says alike: how sure it is, what changed, how to go back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rooftune.report import labels, words
+from rooftune.store.result import Decision, GoalOutcome, Result
+
+FEWEST_ROUNDS = 6
+"""Rounds below which nothing counts as confirmed."""
+_ORDER: tuple[Decision, ...] = ("accepted", "rejected", "inconclusive", "failed", "not_applicable", "not_tried")
+TRIED: frozenset[Decision] = frozenset({"accepted", "rejected", "inconclusive", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    word: str
+    lines: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    switch: str
+    before: str
+    after: str
+    because: list[str]
+
+
+def confirming_rounds(result: Result) -> int:
+    """Rounds of the confirming stage of which a valid run of each arm that was compared is there."""
+    arms = {run.arm for run in result.runs if run.stage == "confirm"} & {"baseline", "final"}
+    valid: dict[int, set[str]] = {}
+    for run in result.runs:
+        if run.stage == "confirm" and run.valid and run.round is not None:
+            valid.setdefault(run.round, set()).add(run.arm)
+    return sum(1 for seen in valid.values() if arms and arms <= seen)
+
+
+def strength(result: Result) -> Strength:
+    """How much the verdict can carry, in a word and in its reasons."""
+    rounds = confirming_rounds(result)
+    invalid = sum(1 for run in result.runs if not run.valid)
+    lines = []
+    if rounds:
+        lines.append(f"{words.plural(rounds, 'round')}, each with both configurations under the same requests")
+    if result.effects:
+        lines.append("Intervals are 95 %, over rounds")
+    floor = _noise(result)
+    if floor:
+        lines.append(floor)
+    effect = result.plan.get("minimum_detectable_effect")
+    if isinstance(effect, int | float) and words.known(effect):
+        lines.append(f"Smallest effect it could find, said before: {words.percent(effect, 2)}")
+    if invalid:
+        lines.append(f"{words.plural(invalid, 'run')} of {len(result.runs)} invalid, not used")
+    if result.verdict == "invalid":
+        word = "None: invalid"
+    elif result.verdict == "inconclusive":
+        word = "Not decided"
+    elif rounds >= FEWEST_ROUNDS:
+        word = "Confirmed"
+    else:
+        word = "Weak"
+        lines.insert(0, f"{rounds} of the {FEWEST_ROUNDS} valid rounds that a confirmation needs")
+    return Strength(word, lines)
+
+
+def _noise(result: Result) -> str | None:
+    """The A/A reading: how far two runs of the same configuration were apart."""
+    readings = result.noise.get("aa")
+    if not isinstance(readings, dict):
+        return None
+    worst: float | None = None
+    for reading in readings.values():
+        ends = [reading.get("low"), reading.get("high")] if isinstance(reading, dict) else [reading]
+        for end in ends:
+            if isinstance(end, int | float) and words.known(end) and end > 0:
+                worst = max(worst or 0.0, abs(end - 1))
+    return None if worst is None else f"The same configuration against itself: within {words.percent(worst, 2)}"
+
+
+def changes(result: Result) -> list[Change]:
+    """The switches that differ, and the accepted techniques that set them."""
+    found = []
+    before, after = result.baseline_configuration, result.final_configuration
+    for switch in dict.fromkeys([*before, *after]):
+        old, new = before.get(switch), after.get(switch)
+        if old != new:
+            because = [t.title for t in result.techniques if t.decision == "accepted" and switch in t.change]
+            found.append(Change(switch, words.setting(old), words.setting(new), because))
+    return found
+
+
+def rollback(result: Result) -> str | None:
+    """The line that goes back, as the loop wrote it, or the switches that it comes to. None when nothing changed."""
+    written = next((line for line in result.changes if line.lower().lstrip().startswith(("rollback", "roll back"))), None)
+    if written is not None:
+        return written.partition(":")[2].strip() or written
+    back = [f"{c.switch} = {c.before}" for c in changes(result)]
+    return f"set {', '.join(back)}" if back else None
+
+
+def goals_met(result: Result) -> str:
+    """``3 of 4 goals met``; goals that could not be judged are named apart."""
+    if not result.goals:
+        return "no goals were set"
+    met = sum(1 for goal in result.goals if goal.met)
+    unknown = sum(1 for goal in result.goals if goal.met is None)
+    rest = f", {unknown} not decided" if unknown else ""
+    return f"{met} of {words.plural(len(result.goals), 'goal')} met{rest}"
+
+
+def goal_effect(goal: GoalOutcome) -> str:
+    """The effect with its interval; without one the two values alone, and said so."""
+    if goal.effect is not None:
+        return words.ratio(goal.effect)
+    alone = words.point_ratio(goal.baseline, goal.final)
+    return alone if alone == words.MISSING else f"{alone} (no interval)"
+
+
+def met_words(goal: GoalOutcome) -> str:
+    return {True: "met", False: "missed", None: "not decided"}[goal.met]
+
+
+def currency(result: Result) -> str:
+    if result.cost is not None:
+        return result.cost.currency
+    price = result.spec.get("price")
+    return str(price.get("currency", "USD")) if isinstance(price, dict) else "USD"
+
+
+def in_order(result: Result) -> list[int]:
+    """Indices of the techniques, the accepted ones first."""
+    return sorted(range(len(result.techniques)), key=lambda i: _ORDER.index(result.techniques[i].decision))
+
+
+def verdict_line(result: Result) -> str:
+    sign, word, plain = labels.VERDICTS[result.verdict]
+    return f"{sign} {word}. {plain}"
