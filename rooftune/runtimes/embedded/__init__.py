@@ -1,0 +1,1 @@
+"""The embedded engine as a runtime: started as a server in its own process."""

@@ -1,0 +1,1 @@
+"""A server that is there already: it may be loaded and observed, never started, changed or stopped."""
