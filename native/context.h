@@ -1,6 +1,7 @@
 // One set of threads with the buffers that operators need between calls.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -58,5 +59,17 @@ private:
     std::vector<std::int32_t> positions_;
     std::vector<float> frequencies_;
 };
+
+// Runs body(row, count) over ranges of rows, for an operator that touches each value once: in one piece where waking
+// a thread costs more than it saves.
+template <class Body>
+void by_rows(ThreadPool& pool, std::size_t rows, std::size_t size, Body body) {
+    if (rows == 0) return;
+    const std::size_t step = rows * size < 16384 ? rows : std::max<std::size_t>(1, 4096 / size);
+    pool.run((rows + step - 1) / step, [&](std::size_t chunk, int) {
+        const std::size_t row = chunk * step;
+        body(row, std::min(step, rows - row));
+    });
+}
 
 }  // namespace rooftune

@@ -8,6 +8,7 @@
 
 #include "isa.h"
 #include "operators.h"
+#include "plan.h"
 #include "probes.h"
 
 namespace nb = nanobind;
@@ -43,6 +44,19 @@ void bind_operators(nb::module_& m) {
           "cache_keys"_a, "cache_values"_a, "cache_shape"_a, "out"_a, released());
 }
 
+void bind_plan(nb::module_& m) {
+    nb::class_<rooftune::Plan>(m, "Plan", "A whole decoder step of the llama family in one call.")
+        .def(nb::init<std::shared_ptr<rooftune::Context>, rooftune::SharedMatrix, rooftune::SharedMatrix, Address,
+                      Address, std::size_t, std::size_t, std::size_t, float>(),
+             "context"_a, "embedding"_a, "head"_a, "final_norm"_a, "frequencies"_a, "heads"_a, "groups"_a, "size"_a,
+             "epsilon"_a)
+        .def("add_layer", &rooftune::Plan::add_layer, "query"_a, "key"_a, "value"_a, "output"_a, "gate"_a, "up"_a,
+             "down"_a, "attention_norm"_a, "feed_forward_norm"_a)
+        .def("bind_cache", &rooftune::Plan::bind_cache, "keys"_a, "values"_a, "pages"_a, "page_size"_a, released())
+        .def("step", &rooftune::Plan::step, "arguments"_a, "tokens"_a, "positions"_a, "rows"_a, "count"_a, "out"_a,
+             released());
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -55,4 +69,5 @@ NB_MODULE(_native, m) {
     m.def("peak_flops", &rooftune::peak_flops, "kind"_a, "threads"_a, "seconds"_a, released());
     m.def("supported_kinds", &rooftune::supported_kinds);
     bind_operators(m);
+    bind_plan(m);
 }

@@ -1,6 +1,5 @@
 #include "operators.h"
 
-#include <algorithm>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -8,21 +7,6 @@
 #include "isa.h"
 
 namespace rooftune {
-namespace {
-
-// Rows per chunk of an operator that touches each value once: one chunk where waking a thread costs more.
-template <class Body>
-void by_rows(ThreadPool& pool, std::size_t rows, std::size_t size, Body body) {
-    const std::size_t step = rows * size < 16384 ? rows : std::max<std::size_t>(1, 4096 / std::max<std::size_t>(size, 1));
-    if (rows == 0) return;
-    pool.run((rows + step - 1) / step, [&](std::size_t chunk, int) {
-        const std::size_t row = chunk * step;
-        body(row, std::min(step, rows - row));
-    });
-}
-
-}  // namespace
-
 void embedding(const Matrix& matrix, Address tokens, std::size_t count, Address out) {
     const MatrixView& view = matrix.view();
     for (std::size_t i = 0; i < count; ++i) {

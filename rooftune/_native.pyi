@@ -52,3 +52,33 @@ def attention(
     cache_shape: list[int],
     out: int,
 ) -> None: ...
+
+class Plan:
+    def __init__(
+        self,
+        context: Context,
+        embedding: Matrix,
+        head: Matrix,
+        final_norm: int,
+        frequencies: int,
+        heads: int,
+        groups: int,
+        size: int,
+        epsilon: float,
+    ) -> None: ...
+    def add_layer(
+        self,
+        query: Matrix,
+        key: Matrix,
+        value: Matrix,
+        output: Matrix,
+        gate: Matrix,
+        up: Matrix,
+        down: Matrix,
+        attention_norm: int,
+        feed_forward_norm: int,
+    ) -> None: ...
+    def bind_cache(self, keys: list[int], values: list[int], pages: int, page_size: int) -> None: ...
+    def step(
+        self, arguments: AttentionArguments, tokens: int, positions: int, rows: int, count: int, out: int
+    ) -> None: ...

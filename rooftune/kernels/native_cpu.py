@@ -57,6 +57,11 @@ class NativeOperators:
         self._kept: list[torch.Tensor] = []
 
     @property
+    def context(self) -> Any:
+        """The native threads and buffers, for :class:`~rooftune.kernels.plan.NativePlan`."""
+        return self._context
+
+    @property
     def threads(self) -> int:
         """Threads that share one operator, the caller among them."""
         return int(self._context.threads)
