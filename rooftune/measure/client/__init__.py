@@ -1,0 +1,1 @@
+"""The load generator: stamps every read before it is parsed, sends by an absolute schedule."""
