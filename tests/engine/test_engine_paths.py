@@ -72,7 +72,7 @@ def test_preemption_counts_what_is_computed_twice() -> None:
     assert computed - sum(len(prompt) + 29 for prompt in prompts.values()) == stats.lost_tokens
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
 def test_random_traffic_with_aborts_on_a_tiny_pool_leaves_no_page_behind(seed: int) -> None:
     chance = random.Random(seed)
@@ -113,7 +113,7 @@ def test_a_page_table_with_two_pages_exchanged_is_seen_by_the_toy_model() -> Non
     class Broken(ToyRunner):
         def forward(self, slices):
             result = super().forward(slices)
-            self.store[[0, 1]] = self.store[[1, 0]]
+            self.store[0], self.store[1] = self.store[1], self.store[0]
             return result
 
     prompt = [1, 2, 3, 4, 5, 6, 7, 8]

@@ -71,7 +71,7 @@ def test_times_of_a_lone_request_are_the_sum_of_its_steps() -> None:
     assert done.last_token == done.token_times[2]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["static", "dynamic", "continuous"]), st.booleans())
 def test_every_request_is_served_in_order_and_time_never_goes_back(
     seed: int, batching: str, chunked: bool
