@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rooftune.report import labels, words
+from rooftune.spec import QUALITY_DIMENSIONS
 from rooftune.store.result import Decision, GoalOutcome, Result
 
 FEWEST_ROUNDS = 6
@@ -43,17 +44,15 @@ def strength(result: Result) -> Strength:
     invalid = sum(1 for run in result.runs if not run.valid)
     lines = []
     if rounds:
-        lines.append(f"{words.plural(rounds, 'round')}, each with both configurations under the same requests")
-    if result.effects:
-        lines.append("Intervals are 95 %, over rounds")
+        lines.append(f"{words.plural(rounds, 'round')}, both under the same requests; 95 % intervals")
     floor = _noise(result)
     if floor:
         lines.append(floor)
     effect = result.plan.get("minimum_detectable_effect")
     if isinstance(effect, int | float) and words.known(effect):
-        lines.append(f"Smallest effect it could find, said before: {words.percent(effect, 2)}")
+        lines.append(f"Smallest effect it could find: {words.percent(effect, 2)}")
     if invalid:
-        lines.append(f"{words.plural(invalid, 'run')} of {len(result.runs)} invalid, not used")
+        lines.append(f"{invalid} of {words.plural(len(result.runs), 'run')} invalid and not used")
     if result.verdict == "invalid":
         word = "None: invalid"
     elif result.verdict == "inconclusive":
@@ -62,7 +61,7 @@ def strength(result: Result) -> Strength:
         word = "Confirmed"
     else:
         word = "Weak"
-        lines.insert(0, f"{rounds} of the {FEWEST_ROUNDS} valid rounds that a confirmation needs")
+        lines.insert(0, f"Only {rounds} of the {FEWEST_ROUNDS} valid rounds that confirm")
     return Strength(word, lines)
 
 
@@ -77,7 +76,7 @@ def _noise(result: Result) -> str | None:
         for end in ends:
             if isinstance(end, int | float) and words.known(end) and end > 0:
                 worst = max(worst or 0.0, abs(end - 1))
-    return None if worst is None else f"The same configuration against itself: within {words.percent(worst, 2)}"
+    return None if worst is None else f"Same configuration twice: within {words.percent(worst, 2)}"
 
 
 def changes(result: Result) -> list[Change]:
@@ -115,6 +114,8 @@ def goal_effect(goal: GoalOutcome) -> str:
     """The effect with its interval; without one the two values alone, and said so."""
     if goal.effect is not None:
         return words.ratio(goal.effect)
+    if goal.metric in QUALITY_DIMENSIONS:
+        return words.MISSING
     alone = words.point_ratio(goal.baseline, goal.final)
     return alone if alone == words.MISSING else f"{alone} (no interval)"
 

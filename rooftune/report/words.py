@@ -12,6 +12,7 @@ from rooftune.store.result import Interval
 
 MISSING = "–"
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -21,14 +22,15 @@ def known(value: float | None) -> bool:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """``digits`` significant digits without an exponent between 1e-6 and 1e15; thousands are separated."""
+    """``digits`` significant digits, thousands separated; powers of ten (``2.1 × 10⁻⁶``) below 1e-4 and from 1e15 on."""
     if value is None or not math.isfinite(value):
         return MISSING
     if value == 0:
         return "0"
     size = math.floor(math.log10(abs(value)))
-    if not -7 < size < 15:
-        return f"{value:.{digits - 1}e}"
+    if not -5 < size < 15:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa} × 10{str(int(exponent)).translate(_RAISED)}"
     places = max(0, digits - 1 - size)
     text = f"{value:,.{places}f}"
     # Rounding may have added a digit (9.996 -> 10.00).
@@ -70,6 +72,8 @@ def money(amount: float | None, currency: str) -> str:
     if amount is None or not math.isfinite(amount):
         return MISSING
     text = f"{amount:,.2f}" if 1 <= abs(amount) < 1000 else number(amount, 3)
+    if abs(amount) < 1 and len(text) > 4 and text.startswith(("0.", "-0.")) and text.endswith("0"):
+        text = text[:-1]
     sign = _SIGNS.get(currency.upper())
     return f"{sign}{text}" if sign else f"{text} {currency}"
 
@@ -84,17 +88,20 @@ def scaled(value: float | None, unit: str) -> str:
     return f"{number(value)} {unit}"
 
 
-def ratio_size(value: float) -> str:
-    """The size of a change without its direction: ``2.3 ×`` from a factor of 1.5 on, ``4.2 %`` below."""
+def ratio_size(value: float, as_factor: bool | None = None) -> str:
+    """The size of a change without its direction: ``2.3 ×`` from a factor of 1.5 on, ``4.2 %`` below.
+
+    ``as_factor`` forces one of the two forms, so that an estimate and its interval are written alike.
+    """
     factor = value if value >= 1 else 1 / value
-    if factor >= 1.5:
-        return f"{number(factor, 2 if factor < 100 else 3)} ×"
+    if factor >= 1.5 if as_factor is None else as_factor:
+        return f"{number(factor, 2 if factor < 100 else 3)} ×" if factor >= 1.095 else f"{factor:.2f} ×"
     share = abs(value - 1) * 100
-    return f"{share:.1f} %"
+    return f"{share:.1f} %" if share < 10 else f"{number(share, 2 if share < 100 else 3)} %"
 
 
 def ratio(effect: Interval | None) -> str:
-    """A ratio after / before in words: ``2.3 × lower (2.1 to 2.5)``, ``4.2 % higher (1.0 % to 7.3 %)``.
+    """A ratio after / before in words: ``2.3 × lower (2.1 to 2.5)``, ``4.2 % higher (1.0 to 7.3 %)``.
 
     Where the interval holds 1 the words are "no clear change" and both ends keep their direction.
     """
@@ -107,11 +114,11 @@ def ratio(effect: Interval | None) -> str:
             return "unchanged"
         return f"no clear change ({_directed(effect.low)} to {_directed(effect.high)})"
     word = "lower" if effect.value < 1 else "higher"
+    size = ratio_size(effect.value)
+    as_factor = size.endswith("×")
     ends = sorted((effect.low, effect.high), key=lambda end: abs(math.log(end)))
-    near, far = (ratio_size(end) for end in ends)
-    if near.endswith("×") and far.endswith("×"):
-        near, far = near.removesuffix(" ×"), far.removesuffix(" ×")
-    return f"{ratio_size(effect.value)} {word} ({near} to {far})"
+    near, far = (ratio_size(end, as_factor) for end in ends)
+    return f"{size} {word} ({near.rpartition(' ')[0]} to {far.removesuffix(' ×')})"
 
 
 def point_ratio(before: float | None, after: float | None) -> str:

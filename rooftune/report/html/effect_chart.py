@@ -63,7 +63,7 @@ def effect_rows(technique: TechniqueOutcome, scale: Scale) -> list[EffectRow]:
                 metric,
                 labels.label(metric),
                 _plot(metric, prediction, effect, scale),
-                f"× {words.number(prediction.low, 2)} to {words.number(prediction.high, 2)}" if prediction else "no prediction",
+                f"Predicted × {words.number(prediction.low, 2)} to {words.number(prediction.high, 2)}" if prediction else "Not predicted",
                 prediction.basis if prediction else "",
                 words.ratio(effect) if effect else "not measured",
                 tone(metric, effect),
@@ -76,7 +76,7 @@ def effect_rows(technique: TechniqueOutcome, scale: Scale) -> list[EffectRow]:
 def axis(scale: Scale) -> Markup:
     """The tick labels, drawn once under the rows of a technique."""
     marks = [
-        element("text", "no change" if tick == 1 else f"× {words.number(tick, 2)}", x=share(scale(tick)), y=12, text_anchor="middle")
+        element("text", "no change" if tick == 1 else f"× {tick:g}", x=share(scale(tick)), y=12, text_anchor="middle")
         for tick in ratio_ticks(scale, 5)
     ]
     return element("svg", *marks, class_="ratio-axis", width="100%", height=16, aria_hidden="true")
@@ -94,8 +94,8 @@ def _plot(metric: str, prediction: Prediction | None, effect: Interval | None, s
         spoken.append(f"predicted ratio {words.number(prediction.low)} to {words.number(prediction.high)}")
     if effect is not None and all(map(words.known, (effect.value, effect.low, effect.high))):
         kind = tone(metric, effect)
-        left, right, middle = share(scale(effect.low)), share(scale(effect.high)), share(scale(effect.value))
-        pieces.append(element("line", x1=left, x2=right, y1=15, y2=15, class_=f"whisker {kind}"))
+        low, high, middle = share(scale(effect.low)), share(scale(effect.high)), share(scale(effect.value))
+        pieces.append(element("line", x1=low, x2=high, y1=15, y2=15, class_=f"whisker {kind}"))
         pieces.append(element("circle", cx=middle, cy=15, r=5, class_=f"dot {kind}"))
         spoken.append(f"measured {words.ratio(effect)}")
     return element("svg", *pieces, role="img", aria_label=", ".join(spoken), width="100%", height=30, class_="effect")

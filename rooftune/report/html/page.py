@@ -17,6 +17,11 @@ REPORT_FILE = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
 # Controls that HTML cannot hold, and marks that would turn the direction of the text around them.
 _UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_UNIT = re.compile(
+    r"(?<=[0-9]) (?=(?:%|×|ns|µs|ms|s|min|h|[kMGTP]?i?B(?:/s)?|[MGTP]?(?:FL)?OP/s)(?![A-Za-z0-9]))|(?<=[≤≥×]) (?=[0-9])"
+    r"|(?:(?<=TTFT)|(?<=TPOT)|(?<=ITL)|(?<=E2E)) (?=p[0-9]|mean)"
+)
+_CODE = re.compile("`([^`]{1,200})`")
 
 
 def render_html(result: Result, configuration_file: str | None = "configuration.yaml") -> str:
@@ -37,11 +42,18 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_kept_together,
     )
     environment.filters["u"] = _isolated
     return environment
 
 
+def _kept_together(value: object) -> object:
+    """No line break between a number and its unit."""
+    return _UNIT.sub("\u00a0", value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _isolated(text: object) -> Markup:
-    """Text that is not ours: escaped, without controls, and its writing direction kept to itself."""
-    return Markup("<bdi>{}</bdi>").format(escape(_UNSHOWABLE.sub("\ufffd", str(text))))
+    """Text that is not ours: escaped, without controls, and its writing direction kept to itself; `so` is code."""
+    safe = str(escape(_UNIT.sub("\u00a0", _UNSHOWABLE.sub("\ufffd", str(text)))))
+    return Markup("<bdi>" + _CODE.sub(r"<code>\1</code>", safe) + "</bdi>")  # noqa: S704

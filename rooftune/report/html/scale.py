@@ -63,7 +63,7 @@ def _linear_ticks(low: float, high: float, most: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 2.5, 5, 10, 20) if (high - low) / (m * power) <= most)
     first = math.ceil(low / step - 1e-9)
-    return [n * step for n in range(first, int(math.floor(high / step + 1e-9)) + 1)]
+    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:

@@ -41,6 +41,7 @@ class TableRow:
     meaning: str
     values: list[str]
     effect: str
+    has_effect: bool
     tone: effect_chart.Tone
 
 
@@ -75,11 +76,16 @@ def _goal_tile(result: Result, index: int, money: str) -> Tile:
         labels.value(goal.metric, goal.final, goal.unit, money),
         summary.goal_effect(goal),
         effect_chart.tone(goal.metric, goal.effect),
-        goal.target,
-        {True: "met", False: "missed"}.get(goal.met, "not decided") if goal.met is not None else "not decided",  # type: ignore[arg-type]
+        bound(goal.target),
+        "not decided" if goal.met is None else "met" if goal.met else "missed",
         goal_chart.goal_chart(goal.metric, goal.baseline, goal.final, goal.target_value, goal.sign),
         goal.reason,
     )
+
+
+def bound(target: str) -> str:
+    """A goal's target as it is printed."""
+    return target.replace(">=", "≥").replace("<=", "≤")
 
 
 def _effect_tile(result: Result, metric: str, money: str) -> Tile:
@@ -109,8 +115,8 @@ def table(result: Result) -> tuple[list[str], list[TableRow]]:
         row = result.table[metric]
         effect = result.effects.get(metric)
         values = [labels.value(metric, row.get(arm), currency=money) for arm in arms]
-        words_ = words.ratio(effect) if effect else "no interval"
-        rows.append(TableRow(metric, labels.label(metric), labels.meaning(metric), values, words_, effect_chart.tone(metric, effect)))
+        words_ = words.ratio(effect) if effect else result.missing.get(f"table.{metric}", "no interval")
+        rows.append(TableRow(metric, labels.label(metric), labels.meaning(metric), values, words_, effect is not None, effect_chart.tone(metric, effect)))
     return arms, rows
 
 
@@ -146,7 +152,8 @@ def _bound(value: Any) -> float | None:
 def techniques(result: Result) -> tuple[list[TechniqueView], list[TechniqueView], Markup]:
     """Those that were tried, the others, and the axis that all of them share."""
     scale = effect_chart.common_scale(result.techniques)
-    tried, rest = [], []
+    tried: list[TechniqueView] = []
+    rest: list[TechniqueView] = []
     for index in summary.in_order(result):
         outcome = result.techniques[index]
         rows = effect_chart.effect_rows(outcome, scale)
@@ -210,6 +217,7 @@ def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
         "roofs": facts.lines(roofs),
         "facts": facts.lines,
         "rounds": summary.confirming_rounds(result),
+        "bound": bound,
         "currency": summary.currency(result),
         "cost_ratio": cost_ratio,
         "labels": labels,
