@@ -60,8 +60,12 @@ def test_preemption_counts_what_is_computed_twice() -> None:
     prompts = {f"r{i}": [i, 5, 6, 7, 8] for i in range(5)}
     for id, prompt in prompts.items():
         engine.submit(request(id, prompt, 30))
+    engine.step()
+    sequences = list(engine.scheduler.sequences.values())
     drain(engine)
     stats = engine.stats()
+    assert stats.preemptions == sum(sequence.preemptions for sequence in sequences)
+    assert sequences[0].preemptions == 0, "the first one admitted is never the victim"
     computed = (
         stats.prefill_tokens
         + stats.row_steps

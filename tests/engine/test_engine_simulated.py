@@ -154,6 +154,18 @@ def test_the_fit_finds_the_model_in_noise_and_ignores_what_the_machine_did_besid
     assert 0.02 < found.spread.p90 < 0.06
 
 
+def test_the_fit_is_not_drawn_down_by_steps_that_take_long_now_and_then() -> None:
+    """Noise of a busy machine is skewed; the total time of many steps must still come out right."""
+    chance = random.Random(3)
+    measured = [
+        replace(record, duration=record.duration * chance.lognormvariate(-0.125, 0.5))
+        for record in records(MODEL, 0.0, 2000)
+    ]
+    found = fit(measured)
+    predicted = sum(found.seconds(record.work) for record in measured)
+    assert predicted == pytest.approx(sum(record.duration for record in measured), rel=0.03)
+
+
 def test_coefficients_are_never_negative_and_too_few_steps_are_refused() -> None:
     falling = [
         replace(record, duration=0.02 - record.work.decode_rows * 1e-4) for record in records(MODEL, 0.0)

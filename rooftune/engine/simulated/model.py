@@ -20,6 +20,8 @@ MINIMUM_STEPS = 20
 OUTLIER_DEVIATIONS = 6.0
 """Steps whose relative error lies further from the median than so many median absolute deviations are left out."""
 
+REWEIGHTINGS = 5
+
 Array = npt.NDArray[np.float64]
 
 
@@ -76,15 +78,18 @@ def fit(step_log: Iterable[StepRecord]) -> StepTimeModel:
         raise WrongInput(f"{len(records)} steps were measured; at least {MINIMUM_STEPS} are needed for a fit")
     sizes = np.array([_sizes(record.work) for record in records], dtype=np.float64)
     durations = np.array([record.duration for record in records], dtype=np.float64)
-    coefficients = _solve(sizes, durations)
+    # Weighted by the measured time, a step that was held up counts for little: a robust start.
+    coefficients = _solve(sizes, durations, durations)
     errors = _relative_errors(sizes, durations, coefficients)
     centre = np.median(errors)
     deviation = np.median(np.abs(errors - centre))
     kept = np.abs(errors - centre) <= max(OUTLIER_DEVIATIONS * deviation, 1e-9)
     if kept.sum() >= MINIMUM_STEPS:
         sizes, durations = sizes[kept], durations[kept]
-        coefficients = _solve(sizes, durations)
-        errors = _relative_errors(sizes, durations, coefficients)
+    # Weighted by the predicted time the mean relative error is 0; by the measured one it would predict too little.
+    for _ in range(REWEIGHTINGS):
+        coefficients = _solve(sizes, durations, sizes @ coefficients)
+    errors = _relative_errors(sizes, durations, coefficients)
     p10, median, p90 = (float(value) for value in np.quantile(errors, [0.1, 0.5, 0.9]))
     spread = ResidualSpread(len(durations), len(records) - len(durations), p10, median, p90)
     base, token, pair, row, context, prompt = (float(value) for value in coefficients)
@@ -102,11 +107,13 @@ def _sizes(work: StepWork) -> tuple[Any, ...]:
     )
 
 
-def _solve(sizes: Array, durations: Array) -> Array:
-    weighted = sizes / durations[:, None]
+def _solve(sizes: Array, durations: Array, expected: Array) -> Array:
+    """Least squares of (predicted - measured) / expected with coefficients of at least 0."""
+    weights = 1.0 / np.maximum(expected, 1e-9)
+    weighted = sizes * weights[:, None]
     scale = np.linalg.norm(weighted, axis=0)
     scale[scale == 0] = 1.0
-    solution, _ = nnls(weighted / scale, np.ones(len(durations)))
+    solution, _ = nnls(weighted / scale, durations * weights)
     coefficients: Array = solution / scale
     return coefficients
 
