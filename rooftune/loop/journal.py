@@ -85,6 +85,10 @@ class Journal:
     def resumed(self) -> bool:
         return self.seconds_before > 0.0
 
+    @property
+    def finished_runs(self) -> int:
+        return sum(key.startswith("run/") for key in self._done)
+
     def elapsed(self) -> float:
         """Seconds of work so far, earlier parts included."""
         return self.seconds_before + (time.monotonic() - self._began)

@@ -10,6 +10,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rooftune.compare.planning import minimum_detectable_effect, requests_needed
 from rooftune.spec import Spec
 
 CONFIRM_ROUNDS = 6
@@ -19,8 +20,6 @@ SCREEN_ROUNDS = 2
 LARGEST_STACK = 3
 _FEWEST_REQUESTS = 12
 _MOST_REQUESTS = 400
-_PERCENTILE_SAMPLE = {"p50": 6, "p90": 29, "p95": 59, "p99": 299}
-"""Requests below which the percentile's upper 95 % bound is the largest value seen or does not exist."""
 _ASSUMED_SPREAD = 0.10
 
 
@@ -45,23 +44,31 @@ class Plan:
     affordable: bool
     shortfall: str | None
 
+    def confirm_seconds(self, stack: int) -> float:
+        """Time of all confirming rounds for a stack of so many techniques, starts included."""
+        arms = 3 + (stack if stack > 1 else 0)
+        return arms * (self.confirm_rounds * self.confirm_run_seconds + self.confirm_starts * self.start_seconds)
+
+    def statements(self, deciding: str) -> list[str]:
+        """The plan in words, before it is spent."""
+        lines = [
+            f"Plan: {deciding} decides. Screening: {self.screen_rounds} rounds of {self.requests_per_screen_run} requests "
+            f"({self.screen_run_seconds:.0f} s a run). Confirming: {self.confirm_rounds} rounds over {self.confirm_starts} starts, "
+            f"{self.requests_per_confirm_run} requests a run ({self.confirm_run_seconds:.0f} s); the goals need "
+            f"{self.requests_for_goals} requests an arm in all.",
+            f"With {self.assumed_spread:.0%} spread between rounds (assumed), {self.confirm_rounds} rounds find a change of "
+            f"{self.minimum_detectable_effect:.0%} or more in 80 of 100 cases.",
+        ]
+        return lines if self.shortfall is None else [*lines, f"Beyond the budget: {self.shortfall}."]
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def requests_for_goals(spec: Spec) -> int:
     """Requests of one arm, over all confirming rounds, that the goals' percentiles need."""
-    needs = [_PERCENTILE_SAMPLE.get(goal.metric.rsplit("_", 1)[-1], _FEWEST_REQUESTS) for goal in spec.goals.bounds]
-    return max(needs, default=_FEWEST_REQUESTS)
-
-
-def minimum_detectable_effect(rounds: int, spread: float) -> float:
-    """Smallest change (as a share) found with 80 % power by a two-sided paired t at 5 %, for a standard deviation
-    ``spread`` of the per-round log ratio: exp((t_0.975 + t_0.8) * spread / sqrt(n)) - 1, t with n - 1 degrees."""
-    from scipy import stats
-
-    critical = stats.t.ppf(0.975, rounds - 1) + stats.t.ppf(0.8, rounds - 1)
-    return float(math.expm1(critical * spread / math.sqrt(rounds)))
+    attainment = next((g.target for g in spec.goals.bounds if g.metric == "slo_attainment"), None)
+    return requests_needed((goal.metric for goal in spec.goals.bounds), attainment)[0]
 
 
 def make_plan(
@@ -82,7 +89,8 @@ def make_plan(
     needed = requests_for_goals(spec)
     fewest = max(_FEWEST_REQUESTS, math.ceil(needed / CONFIRM_ROUNDS))
     left = spec.budget.time - elapsed - closing_seconds
-    arms = 2 + min(candidates, 2)
+    # Baseline, final and defaults; and with two or more candidates room for a stack of two, each left out once.
+    arms = 3 + (2 if candidates > 1 else 0)
     confirm_runs = CONFIRM_ROUNDS * arms
     screen_runs = SCREEN_ROUNDS * (1 + candidates)
     starts = CONFIRM_STARTS * arms + 1 + candidates
@@ -120,7 +128,7 @@ def make_plan(
         confirm_run_seconds=run_seconds(confirm_requests),
         start_seconds=start_seconds,
         budget_seconds=spec.budget.time,
-        minimum_detectable_effect=minimum_detectable_effect(CONFIRM_ROUNDS, _ASSUMED_SPREAD),
+        minimum_detectable_effect=math.expm1(minimum_detectable_effect(CONFIRM_ROUNDS, _ASSUMED_SPREAD)),
         assumed_spread=_ASSUMED_SPREAD,
         affordable=shortfall is None,
         shortfall=shortfall,

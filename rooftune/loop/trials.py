@@ -1,0 +1,150 @@
+"""One run at a time: the arm's server, the round's schedule, the measurement, the record on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rooftune.errors import EnvironmentProblem
+from rooftune.hardware.roofs import Roofs, reprobe
+from rooftune.loop.fleet import Fleet
+from rooftune.loop.journal import Journal
+from rooftune.measure.run_bench import Target, bench
+from rooftune.progress import Progress, Silent
+from rooftune.spec import Configuration, Spec
+from rooftune.store.result import RunSummary
+from rooftune.store.run import Run
+from rooftune.store.run_files import load_run, save_run
+from rooftune.workload.schedule import Schedule, build_schedule
+
+_SUMMARY_METRICS = (
+    "ttft_mean",
+    "ttft_p50",
+    "tpot_mean",
+    "e2e_mean",
+    "output_tokens_per_second",
+    "requests_per_second",
+    "slo_attainment",
+    "goodput",
+    "error_rate",
+    "send_lag_p99",
+    "mbu",
+    "mfu",
+)
+
+
+class ArmFailed(Exception):
+    """An arm could not be measured (its server did not start, or died); carries the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One configuration under its name in the comparison. ``configuration`` is whole: defaults and changes merged."""
+
+    name: str
+    configuration: Configuration
+
+
+def derived_seed(*parts: Any) -> int:
+    """A seed that depends on all parts and nothing else, stable between processes."""
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+class Trials:
+    """Runs arms and keeps what they measured. A run that the journal names is loaded, not repeated."""
+
+    def __init__(
+        self, spec: Spec, fleet: Fleet, journal: Journal, roofs: Roofs, progress: Progress
+    ) -> None:
+        self._spec = spec
+        self._fleet = fleet
+        self._journal = journal
+        self._roofs = roofs
+        self._progress = progress
+        self._order = 0
+        self.summaries: list[RunSummary] = []
+
+    def schedule(self, stage: str, number: int, requests: int, rate: float | None, *, users: int | None = None) -> Schedule:
+        """The schedule that every arm of a round shares: fresh prompts and arrivals for each stage and round."""
+        workload = self._spec.workload
+        if users is not None:
+            arrivals = workload.arrivals.model_copy(update={"process": "concurrency", "users": users, "rate": None})
+            workload = workload.model_copy(update={"arrivals": arrivals})
+        seed = derived_seed(workload.seed, stage, number)
+        return build_schedule(workload, requests=requests, rate=rate, seed=seed)
+
+    def run(self, arm: Arm, schedule: Schedule, *, stage: str, number: int, expected_seconds: float | None = None) -> Run:
+        """Measure one arm under a schedule, or load what was measured before an interruption."""
+        key = f"{stage}-{number:02d}-{arm.name}"
+        value = self._journal.once(f"run/{key}", lambda: self._measure(key, arm, schedule, stage, number, expected_seconds))
+        if "failed" in value:
+            raise ArmFailed(value["failed"])
+        run = load_run(self._journal.folder / value["path"])
+        self._summarize(run, arm, stage, number, value["path"])
+        return run
+
+    def _measure(
+        self, key: str, arm: Arm, schedule: Schedule, stage: str, number: int, expected_seconds: float | None
+    ) -> dict[str, Any]:
+        """Measure and save. A server that does not start, or dies, fails its arm; an interrupt keeps what was measured."""
+        folder = self._journal.folder / "runs" / key
+        self._progress.begin(f"{stage} {number + 1}: {arm.name}", expected_seconds)
+        try:
+            server = self._fleet.server(arm.configuration)
+            reading = reprobe(quick=True)
+            run = bench(
+                Target(url=server.url, model=server.model),
+                schedule,
+                slo=dict(self._spec.slo),
+                price=self._spec.price,
+                server=server,
+                roofs=self._roofs,
+                label=key,
+                progress=Silent(),
+                text="off",
+            )
+        except EnvironmentProblem as problem:
+            self._fleet.discard(arm.configuration)
+            return {"failed": str(problem)}
+        finally:
+            self._progress.end()
+        if not run.complete:
+            save_run(run, folder.with_name(f"{key}-interrupted"))
+            raise KeyboardInterrupt
+        save_run(run, folder)
+        return {"path": str(folder.relative_to(self._journal.folder)), "reprobe": reading}
+
+    def order(self, arms: Sequence[Arm], stage: str, number: int) -> list[Arm]:
+        """The order of a round: drawn for each pair of rounds, and reversed in its second one (AB, then BA)."""
+        order = list(arms)
+        random.Random(derived_seed(self._spec.workload.seed, stage, number // 2)).shuffle(order)
+        return order[::-1] if number % 2 else order
+
+    def _summarize(self, run: Run, arm: Arm, stage: str, number: int, path: str) -> None:
+        values = {name: metric.value if (metric := run.metric(name)) is not None else None for name in _SUMMARY_METRICS}
+        broken = [gate for gate in run.gates if gate.ok is False]
+        self.summaries.append(
+            RunSummary(
+                id=run.id,
+                arm=arm.name,
+                stage=stage,
+                round=number,
+                valid=run.valid,
+                metrics=values,
+                path=path,
+                started_at=run.started_at,
+                order=self._order,
+                reason="; ".join(gate.reason for gate in broken) or run.incomplete_reason,
+            )
+        )
+        self._order += 1
+
+    @property
+    def folder(self) -> Path:
+        return self._journal.folder
