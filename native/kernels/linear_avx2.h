@@ -9,7 +9,13 @@
 
 #include "views.h"
 
+// Accumulators live in registers only where every loop over them is unrolled.
+#define ROOFTUNE_UNROLL _Pragma("GCC unroll 8")
+
 namespace rooftune::avx2 {
+
+// Keeps the compiler from turning a chain of additions into a tree, whose terms would not fit into the registers.
+[[gnu::always_inline]] static inline void in_order(__m256i& sum) { asm("" : "+x"(sum)); }
 
 [[gnu::always_inline]] static inline __m256i vector_at(const void* at) {
     return _mm256_loadu_si256(static_cast<const __m256i*>(at));
@@ -64,27 +70,34 @@ template <Format format, int count, class Pair>
                                                     const float* const* x_sums, __m256* sums) {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i dots[count];
+    ROOFTUNE_UNROLL
     for (int r = 0; r < count; ++r) dots[r] = _mm256_setzero_si256();
+    ROOFTUNE_UNROLL
     for (int j = 0; j < 4; ++j) {
         __m256i low, high;
         pair(j, low, high);
         if constexpr (format == Format::q8_0) {
             const __m256i low_size = _mm256_abs_epi8(low), high_size = _mm256_abs_epi8(high);
+            ROOFTUNE_UNROLL
             for (int r = 0; r < count; ++r) {
                 const std::int8_t* const at = x[r] + block * block_size + 4 * j;
                 const __m256i a = _mm256_maddubs_epi16(low_size, _mm256_sign_epi8(four_bytes(at), low));
                 const __m256i b = _mm256_maddubs_epi16(high_size, _mm256_sign_epi8(four_bytes(at + 16), high));
                 dots[r] = _mm256_add_epi32(
                     dots[r], _mm256_add_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones)));
+                in_order(dots[r]);
             }
         } else {
+            ROOFTUNE_UNROLL
             for (int r = 0; r < count; ++r) {
                 const std::int8_t* const at = x[r] + block * block_size + 4 * j;
                 dots[r] = _mm256_add_epi16(dots[r], _mm256_maddubs_epi16(low, four_bytes(at)));
                 dots[r] = _mm256_add_epi16(dots[r], _mm256_maddubs_epi16(high, four_bytes(at + 16)));
+                in_order(dots[r]);
             }
         }
     }
+    ROOFTUNE_UNROLL
     for (int r = 0; r < count; ++r) {
         if constexpr (format != Format::q8_0) dots[r] = _mm256_madd_epi16(dots[r], ones);
         const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(dots[r]), _mm256_broadcast_ss(x_scales[r] + block));
@@ -102,6 +115,7 @@ static void tile_by_rows(const std::uint8_t* tile, const MatrixView& matrix, con
     const float* scales[count];
     const float* block_sums[count];
     __m256 sums[count];
+    ROOFTUNE_UNROLL
     for (int r = 0; r < count; ++r) {
         const std::size_t at = row + static_cast<std::size_t>(r);
         values[r] = x.values + at * x.k;
@@ -132,6 +146,7 @@ static void tile_by_rows(const std::uint8_t* tile, const MatrixView& matrix, con
             },
             weight_scales, values, block, scales, block_sums, sums);
     }
+    ROOFTUNE_UNROLL
     for (int r = 0; r < count; ++r) put(out, row + static_cast<std::size_t>(r), first, matrix.n, sums[r]);
 }
 
@@ -141,6 +156,7 @@ static void unpack_tile(const std::uint8_t* tile, std::size_t blocks, std::uint8
     for (std::size_t block = 0; block < blocks; ++block) {
         const std::uint8_t* const record = tile + block * record_bytes(format);
         std::uint8_t* const to = scratch + block * unpacked_record_bytes;
+        ROOFTUNE_UNROLL
         for (int j = 0; j < 4; ++j) {
             const __m256i both = vector_at(record + 32 * j);
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 32 * j), _mm256_and_si256(both, mask));
@@ -237,17 +253,25 @@ template <int count, int wide>
 static void f32_rows(const float* const* tiles, const MatrixView& matrix, const float* x, std::size_t row,
                      std::size_t first, const Output& out) {
     __m256 sums[count][wide];
-    for (auto& r : sums)
-        for (auto& s : r) s = _mm256_setzero_ps();
+    ROOFTUNE_UNROLL
+    for (int r = 0; r < count; ++r) {
+        ROOFTUNE_UNROLL
+        for (int t = 0; t < wide; ++t) sums[r][t] = _mm256_setzero_ps();
+    }
     for (std::size_t k = 0; k < matrix.k; ++k) {
         __m256 w[wide];
+        ROOFTUNE_UNROLL
         for (int t = 0; t < wide; ++t) w[t] = _mm256_loadu_ps(tiles[t] + k * tile_rows);
+        ROOFTUNE_UNROLL
         for (int r = 0; r < count; ++r) {
             const __m256 value = _mm256_broadcast_ss(x + (row + static_cast<std::size_t>(r)) * matrix.k + k);
+            ROOFTUNE_UNROLL
             for (int t = 0; t < wide; ++t) sums[r][t] = _mm256_fmadd_ps(value, w[t], sums[r][t]);
         }
     }
+    ROOFTUNE_UNROLL
     for (int r = 0; r < count; ++r)
+        ROOFTUNE_UNROLL
         for (int t = 0; t < wide; ++t)
             put(out, row + static_cast<std::size_t>(r), first + static_cast<std::size_t>(t) * tile_rows, matrix.n,
                 sums[r][t]);
