@@ -65,8 +65,7 @@ def _serve(name: str, engine_config: object, host: str, port: int, key: str | No
 
     assert isinstance(engine_config, EngineConfig)
     need_engine_packages()
-    from rooftune.engine.model.load import load_runner
-    from rooftune.engine.server.run import Running, bind, build_service, is_loopback, tune_process, url_of
+    from rooftune.engine.server.binding import bind, is_loopback, url_of
 
     if key is None and not is_loopback(host):
         raise WrongInput(
@@ -74,6 +73,9 @@ def _serve(name: str, engine_config: object, host: str, port: int, key: str | No
         )
     # Bound before the model loads: a port in use is told at once.
     with bind(host, port) as bound:
+        from rooftune.engine.model.load import load_runner
+        from rooftune.engine.server.run import Running, build_service, tune_process
+
         loaded = load_runner(name, engine_config.weight_kernel, engine_config.threads)
         service, engine = build_service(loaded, engine_config, key)
         tune_process()

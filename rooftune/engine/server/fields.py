@@ -162,8 +162,11 @@ def parse(kind: type[Kind], raw: bytes) -> Kind:
     """A checked body. Raises ApiError 400 that names the field and what to change."""
     try:
         values = json.loads(raw)
+        if b"\\u" in raw:
+            # Half of a surrogate pair is JSON, but no text.
+            json.dumps(values, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise bad_request("the body is not valid JSON") from None
+        raise bad_request("the body is not valid JSON in UTF-8") from None
     if not isinstance(values, dict):
         raise bad_request("the body must be a JSON object")
     asked = {}
@@ -186,10 +189,17 @@ def parse(kind: type[Kind], raw: bytes) -> Kind:
         raise _explain(problem, kind) from None
 
 
+def _is_field(part: str) -> bool:
+    """Not one of the marks by which pydantic tells alternatives apart."""
+    return part.isidentifier() and part not in ("str", "int")
+
+
 def _explain(problem: ValidationError, kind: type[Body]) -> ApiError:
     errors = problem.errors(include_url=False, include_input=False)
-    error = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    names = [part for part in error["loc"] if isinstance(part, int) or part.isidentifier()]
+    # Of the alternatives of a field, the one that matched furthest tells best what is wrong.
+    furthest = max(errors, key=lambda e: len(e["loc"]))
+    error = next((e for e in errors if e["type"] == "extra_forbidden"), furthest)
+    names = [part for part in error["loc"] if isinstance(part, int) or _is_field(part)]
     param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).lstrip(".")
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
         return bad_request(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
-import ipaddress
 import logging
 import signal
 import socket
@@ -22,6 +20,7 @@ from rooftune.engine.contracts import EngineConfig
 from rooftune.engine.engine import Engine
 from rooftune.engine.model.load import LoadedModel
 from rooftune.engine.server.app import build_app
+from rooftune.engine.server.binding import cannot_bind
 from rooftune.engine.server.bridge import Bridge
 from rooftune.engine.server.prompts import TextModel
 from rooftune.engine.server.service import Limits, Service
@@ -33,54 +32,6 @@ SWITCH_INTERVAL = 0.0005
 """Seconds that the event loop or the engine's thread waits for the other's Python code (the default is 0.005)."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to ``host``."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """A bound socket that does not listen yet. Raises EnvironmentProblem when the address cannot be had."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except socket.gaierror as problem:
-        raise EnvironmentProblem(
-            f"the host '{host}' is not known ({problem.strerror}); check --host"
-        ) from None
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError as problem:
-        bound.close()
-        raise _cannot_bind(host, port, problem) from None
-    return bound
-
-
-def _cannot_bind(host: str, port: int, problem: OSError) -> EnvironmentProblem:
-    if problem.errno == errno.EADDRINUSE:
-        return EnvironmentProblem(
-            f"port {port} on {host} is in use; stop what uses it or give another --port"
-        )
-    if problem.errno == errno.EACCES:
-        return EnvironmentProblem(
-            f"port {port} needs more rights than this user has; give a --port above 1023"
-        )
-    return EnvironmentProblem(f"cannot listen on {host} port {port} ({problem.strerror}); check --host")
-
-
-def url_of(bound: socket.socket) -> str:
-    """The address that a client on this machine uses."""
-    host, port = bound.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:
-        host = "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def build_service(
     loaded: LoadedModel, config: EngineConfig, api_key: str | None = None, limits: Limits | None = None
 ) -> tuple[Service, Engine]:
@@ -90,9 +41,16 @@ def build_service(
             f"{loaded.source.name}: a context of {loaded.runner.maximum_context} tokens is too short"
         )
     bridge = Bridge()
-    engine = Engine(
-        loaded.runner, config, bridge.on_step, namespace=f"{loaded.source.name}:{config.weight_kernel}"
-    )
+    try:
+        engine = Engine(
+            loaded.runner, config, bridge.on_step, namespace=f"{loaded.source.name}:{config.weight_kernel}"
+        )
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and "allocate" not in str(problem):
+            raise
+        raise EnvironmentProblem(
+            f"not enough memory for a KV pool of {config.pool_tokens} tokens; lower pool_tokens"
+        ) from None
     model = TextModel(
         name=loaded.source.name,
         tokenizer=loaded.tokenizer,
@@ -162,7 +120,7 @@ class Running:
             self._bound.listen(2048)
         except OSError as problem:
             host, port = self._bound.getsockname()[:2]
-            raise _cannot_bind(host, port, problem) from None
+            raise cannot_bind(host, port, problem) from None
         self._service.bridge.attach(self._engine, loop)
         server = _Uvicorn(_uvicorn_config(build_app(self._service)), on_ready)
         self._loop, self._server = loop, server
