@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rooftune.engine.model.catalogue import PACKAGED, cached_path, is_pulled, locate, pull
+from rooftune.engine.model.catalogue import PACKAGED, PackagedModel, cached_path, is_pulled, locate, pull
 from rooftune.errors import EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -36,27 +36,27 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def list_models(as_json: AsJson = False) -> None:
     """Models that Rooftune can fetch by name."""
-    rows = [
-        {
-            "name": model.name,
-            "title": model.title,
-            "bytes": model.size,
-            "license": model.license,
-            "pulled": is_pulled(model),
-            "path": str(cached_path(model)) if is_pulled(model) else None,
-        }
-        for model in PACKAGED.values()
-    ]
     if as_json:
-        print(json.dumps({"models": rows}, indent=2))
+        print(json.dumps({"models": [_entry(model) for model in PACKAGED.values()]}, indent=2))
         return
-    for row in rows:
-        state = f"in {row['path']}" if row["pulled"] else f"not here yet: rooftune models pull {row['name']}"
-        print(f"{row['name']}  {_size(row['bytes'])}  {row['license']}  {row['title']}")
-        print(f"  {state}")
+    for model in PACKAGED.values():
+        print(f"{model.name}  {_size(model.size)}  {model.license}  {model.title}")
+        print(f"  in {cached_path(model)}" if is_pulled(model) else "  not here yet, pulled at its first use")
     print(
         "Also: a Hugging Face folder (config.json, safetensors, tokenizer.json) or a Llama-family .gguf, by path."
     )
+
+
+def _entry(model: PackagedModel) -> dict[str, Any]:
+    pulled = is_pulled(model)
+    return {
+        "name": model.name,
+        "title": model.title,
+        "bytes": model.size,
+        "license": model.license,
+        "pulled": pulled,
+        "path": str(cached_path(model)) if pulled else None,
+    }
 
 
 def pull_model(name: Annotated[str, typer.Argument(help="A name from `rooftune models list`.")]) -> None:

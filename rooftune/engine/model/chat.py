@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
-from jinja2 import TemplateError, TemplateSyntaxError
+from jinja2 import TemplateError, TemplateSyntaxError, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
-from jinja2.nodes import CallBlock, ContextReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rooftune.errors import WrongInput
@@ -19,6 +20,8 @@ MAXIMUM_TEMPLATE = 200_000
 """Characters of a template; published ones stay under 20,000."""
 MAXIMUM_OUTPUT = 8_000_000
 """Characters of a rendered prompt."""
+MAXIMUM_SECONDS = 2.0
+"""Time of one rendering; ordinary ones take under a millisecond."""
 
 
 class _Generation(Extension):
@@ -29,16 +32,40 @@ class _Generation(Extension):
     def parse(self, parser: Any) -> Any:
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return CallBlock(self.call_method("_body", [ContextReference()]), [], [], body).set_lineno(line)
+        return nodes.CallBlock(
+            self.call_method("_body", [nodes.ContextReference()]), [], [], body
+        ).set_lineno(line)
 
     def _body(self, context: Any, caller: Any) -> str:
         return str(caller())
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox whose arithmetic cannot build huge strings or numbers."""
+    """A sandbox whose arithmetic cannot build huge strings or numbers and whose loops end in time."""
 
     intercepted_binops = frozenset({"*", "**"})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._clock = threading.local()
+
+    def start_clock(self) -> None:
+        """Give the rendering that starts in this thread its time."""
+        self._clock.end = time.monotonic() + MAXIMUM_SECONDS
+
+    def tick(self) -> str:
+        """Called once per round of every loop and call of every macro; prints nothing."""
+        if time.monotonic() > self._clock.end:
+            raise TemplateError(f"it ran longer than {MAXIMUM_SECONDS:g} seconds")
+        return ""
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        blocks: tuple[type[Any], ...] = (nodes.For, nodes.Macro, nodes.CallBlock)
+        for block in tree.find_all(blocks):
+            tick = nodes.Call(nodes.EnvironmentAttribute("tick"), [], [], None, None)
+            block.body.insert(0, nodes.Output([tick]).set_lineno(block.lineno))
+        return tree
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "**":
@@ -68,7 +95,7 @@ class ChatTemplate:
             raise WrongInput(f"chat template: {len(source)} characters; the limit is {MAXIMUM_TEMPLATE}")
         self.source = source
         self._special = dict(special)
-        environment = _Sandbox(
+        self._environment = environment = _Sandbox(
             trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _raise
@@ -94,11 +121,12 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt,
             "tools": None if tools is None else [dict(tool) for tool in tools],
         }
+        self._environment.start_clock()
         try:
             return "".join(_bounded(self._template.generate(values)))
         except TemplateError as error:
             raise WrongInput(f"chat template: {error.message or type(error).__name__}") from error
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
             raise WrongInput(f"chat template: these messages do not suit it ({error})") from error
 
 

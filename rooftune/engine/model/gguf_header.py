@@ -104,7 +104,7 @@ def read_header(path: Path) -> Header:
         raise WrongInput(f"{where}: the file is empty; get it again") from error
     except OSError as error:
         raise WrongInput(f"{path}: cannot be read ({error.strerror})") from error
-    cursor = _Cursor(memoryview(data), where)
+    cursor = _Cursor(data.data, where)
     if bytes(data[:4]) != MAGIC:
         raise WrongInput(f"{where}: not a GGUF file (it does not begin with 'GGUF')")
     cursor.at = 4
