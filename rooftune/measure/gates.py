@@ -14,9 +14,9 @@ from rooftune.store.records import RequestRecord
 from rooftune.store.run import Gate, Series
 from rooftune.workload.schedule import Schedule
 
-SEND_LAG_LIMIT = 0.005
+SEND_LAG_LIMIT = 0.010
 SEND_LAG_SHARE = 0.10
-"""The client may be late by 5 ms, or by a tenth of the median time to first token where that is more."""
+"""The client may be late by 10 ms, or by a tenth of the median time to first token where that is more."""
 RATE_LIMIT = 0.90
 ERROR_LIMIT = 0.01
 STEAL_LIMIT = 0.05
@@ -24,7 +24,9 @@ CLIENT_CPU_LIMIT = 0.70
 STALL_LIMIT = 0.25
 LENGTH_LIMIT = 0.99
 LITTLE_LIMIT = 0.20
-CACHE_MARGIN = 0.10
+CACHE_MARGIN = 0.03
+TEMPLATE_TOKENS = 48.0
+"""Tokens that a chat template may put before a conversation without a system message (its default one)."""
 _FEWEST_FOR_RATE = 20
 
 
@@ -282,7 +284,7 @@ def _prefix_cache(given: GateInput) -> Gate:
         hits = float(sum(r.cached_tokens or 0 for r in told))
         asked = float(sum(r.prompt_tokens or 0 for r in told))
     value = hits / asked
-    limit = min(1.0, given.schedule.shared_prefix_share() + CACHE_MARGIN)
+    limit = min(1.0, given.schedule.shared_prefix_share() + CACHE_MARGIN + _template_share(given))
     ok = value <= limit
     reason = (
         f"{value:.0%} of prompt tokens were reused, no more than the prompts share among themselves"
@@ -291,3 +293,11 @@ def _prefix_cache(given: GateInput) -> Gate:
         "from before; use another --seed or restart the server"
     )
     return Gate(name, ok, value, limit, reason)
+
+
+def _template_share(given: GateInput) -> float:
+    """Share of a prompt that the chat template itself may put in front, which all prompts then have in common."""
+    lengths = [r.prompt_tokens for r in given.load.records if r.prompt_tokens]
+    if not lengths or all((e.messages or ({},))[0].get("role") == "system" for e in given.schedule.entries):
+        return 0.0
+    return min(0.9, TEMPLATE_TOKENS / float(np.mean(lengths)))

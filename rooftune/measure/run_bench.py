@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +55,7 @@ def bench(
     be reached; WrongInput where the target cannot be asked so.
     """
     show = progress or Silent()
+    target = _with_server_headers(target, server)
     target = target if target.resolved else resolve_target(target)
     _warm(target, schedule, warmup)
     before = server.observe() if server is not None else None
@@ -122,6 +124,14 @@ def bench(
         complete=not load.interrupted,
         incomplete_reason=_incomplete(load, schedule),
     )
+
+
+def _with_server_headers(target: Target, server: ObservedServer | None) -> Target:
+    """What the runtime must send with every request (a key) goes with the load too; header values are never kept."""
+    known = {name.lower() for name, _ in target.headers}
+    more = {} if target.api_key_env else dict(getattr(server, "headers", None) or {})
+    added = tuple((str(name), str(value)) for name, value in more.items() if str(name).lower() not in known)
+    return replace(target, headers=(*target.headers, *added)) if added else target
 
 
 def _warm(target: Target, schedule: Schedule, warmup: Schedule | int) -> None:

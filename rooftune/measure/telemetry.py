@@ -88,10 +88,12 @@ class Telemetry:
     def _observe(self, server: ObservedServer) -> None:
         try:
             seen: Any = server.observe()
-        except (RooftuneError, OSError, ValueError):
+            gauges = dict(seen.gauges)
+        except (RooftuneError, OSError, ValueError, KeyError, TypeError):
+            # Whatever a strange server answers, the load goes on; how often it happened is kept.
             self.missed += 1
             return
-        for name, value in seen.gauges.items():
+        for name, value in gauges.items():
             self._add(name, seen.time_ns, value)
 
     def _add(self, name: str, now: int, value: float) -> None:

@@ -1,0 +1,417 @@
+"""`rooftune bench TARGET`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rooftune.errors import InvalidRun, WrongInput
+
+if TYPE_CHECKING:
+    from rooftune.cli.bench_target import Open
+    from rooftune.measure.target import Target
+    from rooftune.progress import Progress
+    from rooftune.spec import Goal, Price, Spec, Workload
+    from rooftune.store.run import Run
+
+_DEFAULT_REQUESTS = 60
+_DEFAULT_USERS = 4
+_CLOSED_LOOP_ROOM = 20_000
+"""Most requests prepared for a closed loop that ends by the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options as given."""
+
+    rate: str | None
+    concurrency: int | None
+    think: str | None
+    requests: int | None
+    duration: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    prompts: str | None
+    arrivals: str | None
+    seed: int | None
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(bench)
+
+
+def bench(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A URL, a model (served for the measurement), or a spec file (.yaml).", metavar="TARGET"
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="Model name at the URL; found by itself where there is one.")
+    ] = None,
+    rate: Annotated[str | None, typer.Option(help="Open loop: requests per second, e.g. 4/s.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Closed loop: users who wait for their answer.")
+    ] = None,
+    think: Annotated[
+        str | None, typer.Option(help="Closed loop: pause between answer and next request, e.g. 2s.")
+    ] = None,
+    arrivals: Annotated[str | None, typer.Option(help="With --rate: poisson (default) or constant.")] = None,
+    requests: Annotated[int | None, typer.Option(min=1, max=10_000_000, help="Number of requests.")] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Instead of a number: how long to send, e.g. 60s.")
+    ] = None,
+    input_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Synthetic prompts of this length, chat template included.")
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Answers of exactly this length, where the server can.")
+    ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            help="builtin:chat, builtin:longdoc, synthetic, jsonl:FILE or sharegpt:FILE.", metavar="SOURCE"
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of arrivals and prompts; a fresh one by default.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(help="Sent with every request; may be repeated.", metavar="K:V")
+    ] = None,
+    extra_body: Annotated[
+        str | None, typer.Option(help="Fields added to every request body.", metavar="JSON")
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable with the API key.", metavar="NAME")
+    ] = None,
+    goal: Annotated[
+        list[str] | None,
+        typer.Option(help="A bound on the run, e.g. 'ttft_p95<=400ms'; may be repeated.", metavar="GOAL"),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(help="A bound per request, e.g. 'ttft<=400ms'; may be repeated.", metavar="BOUND"),
+    ] = None,
+    price: Annotated[float | None, typer.Option(min=0, help="Price of the server per hour.")] = None,
+    currency: Annotated[str, typer.Option(help="Of the price.")] = "USD",
+    timeout: Annotated[str, typer.Option(help="Longest wait for one answer.")] = "600s",
+    out: Annotated[Path | None, typer.Option(help="Folder for the run.", metavar="DIR")] = None,
+    text: Annotated[str, typer.Option(help="Of the answers keep: full, hash or off.")] = "hash",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Load a server and measure it: latency from the scheduled time, throughput, goodput, and whether to believe it.
+
+    Exit status: 0 measured and valid, 2 wrong input, 3 the run is not valid, 4 the server cannot be reached.
+    """
+    from rooftune.cli import bench_target
+    from rooftune.cli.bench_summary import as_json as to_json
+    from rooftune.cli.bench_summary import broken, summary
+    from rooftune.cli.progress import console_progress
+    from rooftune.store.run_files import save_run
+
+    if text not in ("full", "hash", "off"):
+        raise WrongInput(f"--text is full, hash or off, not '{text}'")
+    asked = Asked(
+        rate, concurrency, think, requests, duration, input_tokens, output_tokens, prompts, arrivals, seed
+    )
+    spec = None if bench_target.is_url(target) else bench_target.read_spec(target)
+    goals = [*(spec.goals.bounds if spec is not None and not goal else ()), *_goals(goal)]
+    bounds: dict[str, float] = _slo(slo) or ({**spec.slo} if spec is not None else {})
+    if not bounds and {g.metric for g in goals} & {"goodput", "slo_attainment"}:
+        raise WrongInput(
+            "a goal on goodput or slo_attainment needs a bound per request, e.g. --slo 'ttft<=400ms'"
+        )
+    charged = _price(price, currency) or (spec.price if spec is not None else None)
+    if charged is None and "cost_per_million_output_tokens" in {g.metric for g in goals}:
+        raise WrongInput("a goal on cost needs --price, the server's price per hour")
+    workload = _workload(asked, spec)
+    wanted = _target(model, header, extra_body, api_key_env, timeout)
+    _check_place(out)
+    progress = console_progress()
+    with bench_target.opened(target, wanted, spec, progress) as found:
+        notes = [found.note] if found.note else []
+        run = _measure(found, workload, asked, bounds, charged, goals, progress, text, notes)
+    place = save_run(run, out if out is not None else _default_place(run))
+    if as_json:
+        print(json.dumps(to_json(run, goals, place, notes), indent=2))
+    else:
+        print(summary(run, goals, place, notes))
+    if not run.valid:
+        first = run.incomplete_reason or broken(run)[0].reason
+        raise InvalidRun(f"the run is not valid: {first}")
+    return 0
+
+
+def _measure(
+    found: Open,
+    workload: Workload,
+    asked: Asked,
+    bounds: dict[str, float],
+    price: Price | None,
+    goals: list[Goal],
+    progress: Progress,
+    text: Any,
+    notes: list[str],
+) -> Run:
+    from rooftune.measure.run_bench import bench as measure
+    from rooftune.measure.target import server_tokenizer
+    from rooftune.spec import parse_quantity
+    from rooftune.workload.schedule import build_schedule
+
+    seed = workload.seed
+    rate = workload.arrivals.rate
+    if rate == "auto":
+        rate = _settle_rate(found, workload, progress)
+        notes.append(
+            f"rate auto: {workload.arrivals.load:.0%} of what all users together reach is {rate:.3g}/s"
+        )
+    seconds = None if asked.duration is None else parse_quantity(asked.duration, "time")
+    count = _count(asked, workload, rate, seconds, goals)
+    counter = None
+    if workload.prompts.source == "synthetic":
+        counter = server_tokenizer(found.target)
+    schedule = build_schedule(workload, requests=count, rate=rate, seed=seed, count_tokens=counter)
+    if schedule.exact_lengths is False:
+        why = (
+            "the server has no /tokenize"
+            if counter is None
+            else "the length is below the chat template's own"
+        )
+        notes.append(f"input lengths are approximate: {why}")
+    closed = workload.arrivals.process == "concurrency"
+    return measure(
+        found.target,
+        schedule,
+        slo=bounds,
+        price=price,
+        server=found.server,
+        roofs=_roofs(found, progress),
+        label="bench",
+        progress=progress,
+        text=text,
+        percentiles=tuple(g.metric.rsplit("_", 1)[-1] for g in goals),
+        maximum_seconds=seconds if closed else None,
+    )
+
+
+def _settle_rate(found: Open, workload: Workload, progress: Progress) -> float:
+    """``load`` times the rate that a closed loop with many users reaches."""
+    from rooftune.measure.run_bench import bench as measure
+    from rooftune.workload.schedule import build_schedule
+
+    users = 16
+    arrivals = workload.arrivals.model_copy(update={"process": "concurrency", "rate": None, "users": users})
+    saturated = workload.model_copy(update={"arrivals": arrivals})
+    schedule = build_schedule(
+        saturated, requests=3 * users, rate=None, seed=workload.seed, salt="settle rate"
+    )
+    run = measure(found.target, schedule, label="finding the rate", progress=progress)
+    reached = run.metric("requests_per_second")
+    if reached is None or not reached.value:
+        raise InvalidRun(
+            "the server answered nothing while the rate was being found; state a rate, e.g. --rate 4/s"
+        )
+    return reached.value * workload.arrivals.load
+
+
+def _roofs(found: Open, progress: Progress) -> Any:
+    """The roofs of this machine, where the server runs on it and tells its model's facts."""
+    from rooftune.errors import EnvironmentProblem
+    from rooftune.hardware.roofs import probe
+
+    if found.server is None or not found.on_this_machine:
+        return None
+    if not (found.server.resolved() or {}).get("model"):
+        return None
+    try:
+        return probe(quick=True, progress=progress)
+    except EnvironmentProblem as problem:
+        progress.say(f"no roofs: {problem}")
+        return None
+
+
+def _count(
+    asked: Asked, workload: Workload, rate: float | None, seconds: float | None, goals: list[Goal]
+) -> int:
+    """How many requests: as asked, as the duration gives, or enough for the goals' percentiles."""
+    from rooftune.metrics.percentile import minimum_sample
+
+    if asked.requests is not None:
+        return asked.requests
+    if seconds is not None:
+        if rate is not None:
+            return max(1, math.ceil(rate * seconds))
+        users = workload.arrivals.users or 1
+        return min(_CLOSED_LOOP_ROOM, max(users, math.ceil(users * seconds * 20)))
+    if workload.requests != "auto":
+        return workload.requests
+    shares = [
+        int(p[1:]) / 100 for g in goals if (p := g.metric.rsplit("_", 1)[-1])[:1] == "p" and p[1:].isdigit()
+    ]
+    return max([_DEFAULT_REQUESTS, *map(minimum_sample, shares)])
+
+
+def _workload(asked: Asked, spec: Spec | None) -> Workload:
+    """The workload that options and spec describe together; options win."""
+    from pydantic import ValidationError
+
+    from rooftune.spec import Workload
+
+    base: dict[str, Any] = (
+        spec.workload.model_dump(exclude_unset=True)
+        if spec is not None
+        else {"seed": secrets.randbelow(2**31)}
+    )
+    if asked.rate is not None and asked.concurrency is not None:
+        raise WrongInput("--rate (open loop) and --concurrency (closed loop) exclude each other")
+    if asked.requests is not None and asked.duration is not None:
+        raise WrongInput("--requests and --duration exclude each other")
+    if asked.input_tokens is not None and asked.prompts not in (None, "synthetic", "builtin:longdoc"):
+        raise WrongInput(
+            f"--input-tokens makes synthetic prompts; it does not go with --prompts {asked.prompts}"
+        )
+    if asked.rate is not None:
+        base["arrivals"] = {"process": asked.arrivals or "poisson", "rate": asked.rate}
+    elif asked.concurrency is not None or "arrivals" not in base:
+        if asked.arrivals is not None:
+            raise WrongInput("--arrivals goes with --rate")
+        base["arrivals"] = {"process": "concurrency", "users": asked.concurrency or _DEFAULT_USERS}
+        if asked.think is not None:
+            base["arrivals"]["think"] = asked.think
+    if asked.think is not None and "think" not in base["arrivals"]:
+        raise WrongInput("--think goes with --concurrency")
+    wanted = dict(base.get("prompts") or {})
+    if asked.prompts is not None:
+        wanted = {"source": asked.prompts}
+    if asked.input_tokens is not None:
+        wanted["input_tokens"] = asked.input_tokens
+        if asked.prompts is None:
+            wanted["source"] = "synthetic"
+    if asked.output_tokens is not None:
+        wanted["output_tokens"] = asked.output_tokens
+    if wanted:
+        base["prompts"] = wanted
+    if asked.seed is not None:
+        base["seed"] = asked.seed
+    try:
+        if isinstance(asked.duration, str):
+            from rooftune.spec import parse_quantity
+
+            if parse_quantity(asked.duration, "time") <= 0:
+                raise ValueError("--duration must be above 0")
+        return Workload.model_validate(_with_units(base))
+    except ValidationError as problem:
+        error = problem.errors()[0]
+        where = ".".join(str(part) for part in error["loc"] if isinstance(part, str) and "[" not in part)
+        raise WrongInput(f"{where}: {error['msg'].removeprefix('Value error, ')}") from None
+    except ValueError as problem:
+        raise WrongInput(str(problem)) from None
+
+
+def _with_units(base: dict[str, Any]) -> dict[str, Any]:
+    """A dumped spec holds plain numbers; the fields with a dimension read them with a unit."""
+    arrivals = dict(base["arrivals"])
+    if isinstance(arrivals.get("rate"), int | float):
+        arrivals["rate"] = f"{arrivals['rate']!r}/s"
+    if isinstance(arrivals.get("think"), int | float):
+        arrivals["think"] = f"{arrivals['think']!r}s"
+    return {**base, "arrivals": {k: v for k, v in arrivals.items() if v is not None}}
+
+
+def _target(
+    model: str | None, header: list[str] | None, extra_body: str | None, api_key_env: str | None, timeout: str
+) -> Target:
+    from rooftune.measure.target import Target
+    from rooftune.spec import parse_quantity
+
+    headers = []
+    for line in header or ():
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise WrongInput(f"--header '{line}': write it as NAME:VALUE")
+        headers.append((name.strip(), value.strip()))
+    body: Any = {}
+    if extra_body is not None:
+        try:
+            body = json.loads(extra_body)
+        except ValueError as problem:
+            raise WrongInput(f"--extra-body is not JSON ({problem})") from None
+        if not isinstance(body, dict):
+            raise WrongInput("--extra-body must be a JSON object, e.g. '{\"top_p\": 0.9}'")
+    try:
+        seconds = parse_quantity(timeout, "time")
+    except ValueError as problem:
+        raise WrongInput(f"--timeout: {problem}") from None
+    if seconds <= 0:
+        raise WrongInput("--timeout must be above 0")
+    return Target(
+        url="",
+        model=model or "",
+        headers=tuple(headers),
+        extra_body=body,
+        api_key_env=api_key_env,
+        timeout=seconds,
+    )
+
+
+def _goals(expressions: list[str] | None) -> list[Goal]:
+    from rooftune.spec import parse_goal_expression
+
+    try:
+        return [parse_goal_expression(text) for text in expressions or ()]
+    except ValueError as problem:
+        raise WrongInput(str(problem)) from None
+
+
+def _slo(expressions: list[str] | None) -> dict[str, float]:
+    from rooftune.spec import parse_quantity
+    from rooftune.spec.nearest import nearest
+
+    names = ("ttft", "tpot", "itl", "e2e")
+    found = {}
+    for text in expressions or ():
+        name, sign, value = (part.strip() for part in text.partition("<="))
+        if not sign or name not in names:
+            hint = nearest(name, names) if sign else "; write it as ttft<=400ms"
+            raise WrongInput(f"--slo '{text}'{hint}")
+        try:
+            found[name] = parse_quantity(value, "time")
+        except ValueError as problem:
+            raise WrongInput(f"--slo {name}: {problem}") from None
+        if found[name] <= 0:
+            raise WrongInput(f"--slo {name} must be above 0")
+    return found
+
+
+def _price(amount: float | None, currency: str) -> Price | None:
+    from rooftune.spec import Price
+
+    return None if amount is None else Price(amount=amount, currency=currency, per="hour")
+
+
+def _check_place(out: Path | None) -> None:
+    """Before the load, not after it: whether the run can be kept where it was asked."""
+    if (
+        out is not None
+        and out.exists()
+        and not (out.is_dir() and ((out / "run.json").exists() or not any(out.iterdir())))
+    ):
+        raise WrongInput(f"{out} is there already and is not a run; name another folder with --out")
+
+
+def _default_place(run: Run) -> Path:
+    """$ROOFTUNE_RUNS, else the user's state folder."""
+    if own := os.environ.get("ROOFTUNE_RUNS"):
+        return Path(own).expanduser() / run.id
+    base = os.environ.get("XDG_STATE_HOME")
+    state = Path(base).expanduser() if base else Path.home() / ".local" / "state"
+    return state / "rooftune" / "runs" / run.id
