@@ -125,7 +125,8 @@ def bench(
     )
     spec = None if bench_target.is_url(target) else bench_target.read_spec(target)
     goals = [*(spec.goals.bounds if spec is not None and not goal else ()), *_goals(goal)]
-    bounds: dict[str, float] = _slo(slo) or ({**spec.slo} if spec is not None else {})
+    stated = {str(name): bound for name, bound in spec.slo.items()} if spec is not None else {}
+    bounds = _slo(slo) or stated
     if not bounds and {g.metric for g in goals} & {"goodput", "slo_attainment"}:
         raise WrongInput(
             "a goal on goodput or slo_attainment needs a bound per request, e.g. --slo 'ttft<=400ms'"
