@@ -46,7 +46,11 @@ def read_options(raw: Mapping[str, Any]) -> Options:
     for name in raw:
         if name not in known:
             raise WrongInput(f"runtime.options: unknown key '{name}'{nearest(str(name), known)}")
-    timeout = parse_quantity(raw.get("start_timeout", START_TIMEOUT), "time")
+    asked = raw.get("start_timeout")
+    try:
+        timeout = START_TIMEOUT if asked is None else parse_quantity(asked, "time")
+    except ValueError as problem:
+        raise WrongInput(f"runtime.options.start_timeout: {problem}") from None
     if timeout <= 0:
         raise WrongInput("runtime.options.start_timeout must be above 0")
     folder = raw.get("log_folder")

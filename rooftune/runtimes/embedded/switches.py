@@ -89,7 +89,7 @@ SWITCHES: dict[str, Switch] = {
         _one_of("static", "dynamic", "continuous"),
     ),
     "slots": Switch("most sequences that run at once", _whole(1, 4096)),
-    "batch_wait": Switch("dynamic batching: seconds that a partial batch waits", _seconds),
+    "batch_wait": Switch("seconds that a partial batch waits; read by dynamic batching only, idle under the others", _seconds),
     "token_budget": Switch("most new tokens in one step", _whole(1, 1 << 20)),
     "chunked_prefill": Switch(
         "on: a prompt is computed in pieces beside the decodes; off: whole, in a step of its own", _on_off
@@ -119,11 +119,11 @@ def resolve(configuration: Mapping[str, Setting]) -> EngineConfig:
         except ValueError as problem:
             raise WrongInput(f"switch '{name}' is {value!r}; it must be {problem}") from None
     config = EngineConfig(**values)
-    _check_together(config, values)
+    _check_together(config)
     return config
 
 
-def _check_together(config: EngineConfig, named: Mapping[str, Any]) -> None:
+def _check_together(config: EngineConfig) -> None:
     """Settings that are each allowed but impossible together."""
     if config.token_budget < config.slots:
         raise WrongInput(
@@ -133,10 +133,6 @@ def _check_together(config: EngineConfig, named: Mapping[str, Any]) -> None:
     if config.pool_tokens < config.page_size:
         raise WrongInput(
             f"pool_tokens {config.pool_tokens} is less than one page of {config.page_size} tokens"
-        )
-    if "batch_wait" in named and config.batching != "dynamic":
-        raise WrongInput(
-            f"batch_wait belongs to dynamic batching, but batching is {config.batching}; leave one out"
         )
 
 

@@ -27,7 +27,7 @@ TECHNIQUES: TechniqueTable = {
     "more_slots": _by("slots"),
     "fewer_slots": _by("slots"),
     "token_budget": _by("token_budget"),
-    "chunked_prefill": _by("chunked_prefill"),
+    "chunked_prefill": _by("chunked_prefill", "token_budget"),
     "admission_control": _no(
         "the engine's queue limit is fixed (a full queue answers 429); no switch sets a bound by waiting time yet"
     ),
