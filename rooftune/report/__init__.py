@@ -1,0 +1,1 @@
+"""What a Result looks like: JSON, a self-contained page, the terminal, Markdown, and a configuration to serve with."""

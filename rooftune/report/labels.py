@@ -94,6 +94,11 @@ def value(metric: str, amount: float | None, unit: str = "", currency: str = "")
     return f"{words.number(amount)} {unit}".strip() if unit not in ("plain", "count", "1") else words.number(amount)
 
 
+def bound(target: str) -> str:
+    """A goal's target as it is printed: ``≤ 1 s``."""
+    return target.replace(">=", "≥").replace("<=", "≤")
+
+
 VERDICTS: dict[Verdict, tuple[str, str, str]] = {
     "improved": ("✓", "Improved", "It worked."),
     "no effect": ("=", "No effect", "Nothing that was tried made a difference."),

@@ -44,7 +44,7 @@ def strength(result: Result) -> Strength:
     invalid = sum(1 for run in result.runs if not run.valid)
     lines = []
     if rounds:
-        lines.append(f"{words.plural(rounds, 'round')}, both under the same requests; 95 % intervals")
+        lines.append(f"{words.plural(rounds, 'round')}, both under the same requests{'; 95 % intervals' if result.effects else ''}")
     floor = _noise(result)
     if floor:
         lines.append(floor)

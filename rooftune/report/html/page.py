@@ -9,14 +9,13 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from rooftune.report.html.svg import showable
 from rooftune.report.html.view import context
 from rooftune.report.result_json import write_whole
 from rooftune.store.result import Result
 
 REPORT_FILE = "report.html"
 _TEMPLATES = Path(__file__).parent / "templates"
-# Controls that HTML cannot hold, and marks that would turn the direction of the text around them.
-_UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 _UNIT = re.compile(
     r"(?<=[0-9]) (?=(?:%|×|ns|µs|ms|s|min|h|[kMGTP]?i?B(?:/s)?|[MGTP]?(?:FL)?OP/s)(?![A-Za-z0-9]))|(?<=[≤≥×]) (?=[0-9])"
     r"|(?:(?<=TTFT)|(?<=TPOT)|(?<=ITL)|(?<=E2E)) (?=p[0-9]|mean)"
@@ -49,11 +48,11 @@ def _environment() -> Environment:
 
 
 def _kept_together(value: object) -> object:
-    """No line break between a number and its unit."""
-    return _UNIT.sub("\u00a0", value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Every text that a template prints: only what can be shown, no line break between a number and its unit."""
+    return _UNIT.sub("\u00a0", showable(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _isolated(text: object) -> Markup:
     """Text that is not ours: escaped, without controls, and its writing direction kept to itself; `so` is code."""
-    safe = str(escape(_UNIT.sub("\u00a0", _UNSHOWABLE.sub("\ufffd", str(text)))))
+    safe = str(escape(_UNIT.sub("\u00a0", showable(str(text)))))
     return Markup("<bdi>" + _CODE.sub(r"<code>\1</code>", safe) + "</bdi>")  # noqa: S704

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from markupsafe import Markup, escape
+
+# Controls that HTML cannot hold, and marks that would turn the direction of the text around them.
+_UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 Value = str | float | int | None
 
@@ -17,8 +21,13 @@ def element(tag: str, *children: str | Markup, **attributes: Value) -> Markup:
     written = "".join(
         f' {_name(key)}="{escape(_text(value))}"' for key, value in attributes.items() if value is not None
     )
-    inner = Markup("").join(children)
+    inner = Markup("").join(child if isinstance(child, Markup) else showable(child) for child in children)
     return Markup(f"<{tag}{written}>{inner}</{tag}>")  # noqa: S704
+
+
+def showable(text: str) -> str:
+    """``text`` with a visible mark in place of every character that a page must not hold."""
+    return _UNSHOWABLE.sub("\ufffd", text)
 
 
 def group(children: Iterable[Markup]) -> Markup:
@@ -35,4 +44,4 @@ def _name(key: str) -> str:
 
 
 def _text(value: Value) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else showable(str(value))

@@ -76,16 +76,11 @@ def _goal_tile(result: Result, index: int, money: str) -> Tile:
         labels.value(goal.metric, goal.final, goal.unit, money),
         summary.goal_effect(goal),
         effect_chart.tone(goal.metric, goal.effect),
-        bound(goal.target),
+        labels.bound(goal.target),
         "not decided" if goal.met is None else "met" if goal.met else "missed",
         goal_chart.goal_chart(goal.metric, goal.baseline, goal.final, goal.target_value, goal.sign),
         goal.reason,
     )
-
-
-def bound(target: str) -> str:
-    """A goal's target as it is printed."""
-    return target.replace(">=", "≥").replace("<=", "≤")
 
 
 def _effect_tile(result: Result, metric: str, money: str) -> Tile:
@@ -217,7 +212,7 @@ def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
         "roofs": facts.lines(roofs),
         "facts": facts.lines,
         "rounds": summary.confirming_rounds(result),
-        "bound": bound,
+        "bound": labels.bound,
         "currency": summary.currency(result),
         "cost_ratio": cost_ratio,
         "labels": labels,
