@@ -28,6 +28,10 @@ class PrefixCache(Protocol):
     queries: int
     hits: int
 
+    def count_query(self, tokens: int) -> None:
+        """A prompt of so many tokens is looked up for the first time."""
+        ...
+
     def root(self, namespace: str) -> Link:
         """The empty prefix of a namespace; prefixes of different namespaces never meet."""
         ...
@@ -56,6 +60,9 @@ class NoPrefixCache:
         self.queries = 0
         self.hits = 0
         self._root = Link(b"", None, ())
+
+    def count_query(self, tokens: int) -> None:
+        """Nothing is looked up in no cache."""
 
     def root(self, namespace: str) -> Link:
         return self._root
@@ -88,6 +95,9 @@ class HashPrefixCache:
         self._roots: dict[str, Link] = {}
         # Only the links of pages that have a key in the pool are valid; others are left from evicted content.
         self._links: dict[int, Link] = {}
+
+    def count_query(self, tokens: int) -> None:
+        self.queries += tokens
 
     def root(self, namespace: str) -> Link:
         if namespace not in self._roots:

@@ -1,6 +1,6 @@
 """Drawing tokens from logits: greedy, temperature, top-k, top-p, with one random stream per request.
 
-Each random row is drawn by itself, so what a request gets does not depend on its neighbours in the batch.
+Random rows are drawn in NumPy, one by one: each operation is too small for several threads, and what a request gets must not depend on its neighbours in the batch.
 Order as in the field: temperature, then top-k, then top-p on what top-k left.
 """
 
@@ -10,12 +10,17 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from rooftune.engine.contracts import SamplingParameters, TokenLogprob
 
-_FIRST_CANDIDATES = 256
-"""Most likely tokens that top-p looks at first; a full sort of the vocabulary is rarely needed."""
+Array = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+
+_THRESHOLDS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Weights relative to the largest one at which top-p looks for its tokens; the whole vocabulary is rarely sorted."""
 
 
 def request_generator(
@@ -69,71 +74,80 @@ def sample(
             draws.append(Draw(-1, error="the model's logits are not finite"))
             continue
         token = tokens[row]
+        if sampling.temperature == 0 and sampling.logprobs is None:
+            draws.append(Draw(token))
+            continue
+        values: Array = logits[row].cpu().numpy()
         if sampling.temperature > 0:
             if generator is None:
                 raise ValueError("a request with a temperature needs a generator")
-            token = draw(logits[row], sampling, generator)
-        draws.append(Draw(token, raw_logprob(logits[row], token, sampling.logprobs)))
+            token = draw(values, sampling, generator)
+        draws.append(Draw(token, raw_logprob(values, token, sampling.logprobs)))
     return draws
 
 
-def draw(logits: torch.Tensor, sampling: SamplingParameters, generator: torch.Generator) -> int:
+def draw(logits: Array, sampling: SamplingParameters, generator: torch.Generator) -> int:
     """One token from a row of logits [vocabulary]; takes exactly one uniform number from the generator."""
-    tokens, probabilities = allowed(logits, sampling)
-    cumulative = probabilities.cumsum(0)
-    uniform = torch.rand((), generator=generator, dtype=torch.float64)
-    index = int(torch.searchsorted(cumulative, uniform * cumulative[-1], right=True))
-    index = min(index, len(probabilities) - 1)
-    # Rounding can leave the last places without mass.
-    while index > 0 and probabilities[index] == 0:
-        index -= 1
+    tokens, weights = allowed(logits, sampling)
+    cumulative = np.cumsum(weights, dtype=np.float64)
+    uniform = float(torch.rand((), generator=generator, dtype=torch.float64))
+    # The last place that has any mass bounds the search: rounding must not reach behind it.
+    last = int(np.searchsorted(cumulative, cumulative[-1], side="left"))
+    index = min(int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right")), last)
     return index if tokens is None else int(tokens[index])
 
 
-def allowed(logits: torch.Tensor, sampling: SamplingParameters) -> tuple[torch.Tensor | None, torch.Tensor]:
-    """Tokens that may be drawn and their weights, float64, not normalised; tokens None: the whole vocabulary.
+def allowed(logits: Array, sampling: SamplingParameters) -> tuple[Indices | None, Array]:
+    """Tokens that may be drawn and their weights, not normalised; tokens None: the whole vocabulary.
 
     top_p keeps the smallest set of most likely tokens whose mass is at least top_p (so never an empty one).
     """
-    vocabulary = logits.shape[0]
-    scaled = (logits.double() - logits.max().double()) / sampling.temperature
-    if 0 < sampling.top_k < vocabulary:
-        values, tokens = scaled.topk(sampling.top_k)
-        weights = values.exp()
-        if sampling.top_p < 1:
-            kept = _nucleus(weights, float(weights.sum()), sampling.top_p)
-            return tokens[:kept], weights[:kept]
-        return tokens, weights
-    if sampling.top_p >= 1:
-        return None, scaled.exp()
-    total = float(scaled.exp().sum())
-    candidates = min(_FIRST_CANDIDATES, vocabulary)
-    while True:
-        values, tokens = scaled.topk(candidates)
-        weights = values.exp()
-        if candidates == vocabulary or float(weights.sum()) >= sampling.top_p * total:
-            kept = _nucleus(weights, total, sampling.top_p)
-            return tokens[:kept], weights[:kept]
-        candidates = min(candidates * 16, vocabulary)
+    with np.errstate(over="ignore"):
+        weights: Array = np.exp((logits - logits.max()) / np.float32(max(sampling.temperature, 1e-30)))
+    tokens: Indices | None = None
+    if 0 < sampling.top_k < len(logits):
+        tokens = np.argpartition(-logits, sampling.top_k - 1)[: sampling.top_k]
+        weights = weights[tokens]
+    if sampling.top_p < 1:
+        places = _nucleus(weights, sampling.top_p)
+        tokens = places if tokens is None else tokens[places]
+        weights = weights[places]
+    return tokens, weights
 
 
-def _nucleus(weights: torch.Tensor, total: float, top_p: float) -> int:
-    """How many of the weights, largest first, reach the share ``top_p`` of ``total``."""
-    before = weights.cumsum(0) - weights
-    return max(1, int((before < top_p * total).sum()))
+def _nucleus(weights: Array, top_p: float) -> Indices:
+    """Places of the largest weights, largest first, that reach the share ``top_p`` of their sum.
+
+    The weights above a threshold hold the whole nucleus as soon as their sum reaches the share, so only these
+    few are sorted.
+    """
+    wanted = top_p * float(weights.sum(dtype=np.float64))
+    places: Indices = np.arange(len(weights))
+    for threshold in (*_THRESHOLDS, 0.0):
+        candidates = np.flatnonzero(weights >= threshold)
+        if float(weights[candidates].sum(dtype=np.float64)) >= wanted:
+            places = candidates
+            break
+    places = places[np.argsort(-weights[places], kind="stable")]
+    largest = weights[places].astype(np.float64)
+    before = np.cumsum(largest) - largest
+    return places[: max(1, int((before < wanted).sum()))]
 
 
-def raw_logprob(logits: torch.Tensor, token: int, top: int | None) -> TokenLogprob | None:
+def raw_logprob(logits: Array, token: int, top: int | None) -> TokenLogprob | None:
     """Log-probability of a token and of the ``top`` most likely ones, in the model's own distribution.
 
     Raw: before temperature, top-k and top-p, so it tells what the model thinks, not how the token was drawn.
     """
     if top is None:
         return None
-    normaliser = torch.logsumexp(logits.double(), dim=-1)
-    chosen = float(logits[token].double() - normaliser)
+    highest = float(logits.max())
+    normaliser = highest + float(np.log(np.exp(logits - highest).sum(dtype=np.float64)))
+    chosen = float(logits[token]) - normaliser
     if top == 0:
         return TokenLogprob(token, chosen)
-    values, indices = logits.topk(min(top, logits.shape[0]))
-    pairs = zip(indices.tolist(), (values.double() - normaliser).tolist(), strict=True)
-    return TokenLogprob(token, chosen, tuple(pairs))
+    count = min(top, len(logits))
+    best = np.argpartition(-logits, count - 1)[:count]
+    best = best[np.argsort(-logits[best], kind="stable")]
+    pairs = tuple((int(index), float(logits[index]) - normaliser) for index in best)
+    return TokenLogprob(token, chosen, pairs)

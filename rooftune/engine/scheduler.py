@@ -257,7 +257,7 @@ class Scheduler:
                 sequence.link = hits[-1][1]
             if sequence.admitted is None:
                 sequence.admitted = now
-                self.prefix.queries += len(sequence.request.prompt)
+                self.prefix.count_query(len(sequence.request.prompt))
             self._take_hits(sequence, len(hits) * config.page_size)
             counters.lost_tokens += max(0, sequence.to_recompute - sequence.committed)
             sequence.prompt_steps = 0

@@ -163,3 +163,23 @@ def test_forgetting_the_prefixes_in_the_middle_changes_no_token() -> None:
     engine.reset_prefix_cache()
     engine.step()
     assert engine.stats().pages_cached == 0
+
+
+@pytest.mark.parametrize(("cache", "lost"), [("none", 13), ("hash", 1)])
+def test_what_a_preempted_request_finds_again_is_neither_lost_nor_a_hit_of_its_prompt(
+    cache: str, lost: int
+) -> None:
+    engine, collector = make(prefix_cache=cache)
+    prompt = list(range(10))
+    engine.submit(request("a", prompt, 8))
+    for _ in range(4):
+        engine.step()
+    [sequence] = engine.scheduler.running
+    assert sequence.committed == 13, "three full pages and one token of the next"
+    engine.scheduler._preempt(sequence)
+    drain(engine)
+    assert collector.tokens("a") == expected_greedy(prompt, 8)
+    stats = engine.stats()
+    assert stats.lost_tokens == lost
+    assert stats.prefix_queries == (10 if cache == "hash" else 0)
+    assert stats.prefix_hits == collector.last("a").cached_tokens == 0

@@ -43,8 +43,7 @@ def test_draws_follow_the_distribution(temperature: float, top_k: int, top_p: fl
     wanted = reference_probabilities(logits, temperature, top_k, top_p)
     sampling = SamplingParameters(1, temperature, top_k, top_p)
     generator = torch.Generator().manual_seed(11)
-    row = torch.from_numpy(logits)
-    drawn = np.bincount([draw(row, sampling, generator) for _ in range(4000)], minlength=VOCABULARY)
+    drawn = np.bincount([draw(logits, sampling, generator) for _ in range(4000)], minlength=VOCABULARY)
     assert (drawn[wanted == 0] == 0).all()
     possible = wanted > 0
     assert chisquare(drawn[possible], wanted[possible] * drawn.sum()).pvalue > 1e-3
@@ -66,12 +65,12 @@ def test_what_may_be_drawn_is_what_the_definition_allows(
 ) -> None:
     logits = np.random.default_rng(seed).normal(size=vocabulary).astype(np.float32)
     wanted = reference_probabilities(logits, temperature, min(top_k, vocabulary), top_p)
-    tokens, weights = allowed(torch.from_numpy(logits), SamplingParameters(1, temperature, top_k, top_p))
+    tokens, weights = allowed(logits, SamplingParameters(1, temperature, top_k, top_p))
     law = np.zeros(vocabulary)
-    law[slice(None) if tokens is None else tokens.numpy()] = (weights / weights.sum()).numpy()
+    law[slice(None) if tokens is None else tokens] = weights / weights.sum(dtype=np.float64)
     # A token exactly at the border of top_p may go either way by rounding: then its mass is what differs.
     if set(np.flatnonzero(law)) == set(np.flatnonzero(wanted)):
-        np.testing.assert_allclose(law, wanted, atol=1e-9)
+        np.testing.assert_allclose(law, wanted, atol=1e-6)
     else:
         assert abs(int((law > 0).sum()) - int((wanted > 0).sum())) == 1
 
@@ -125,7 +124,7 @@ def test_a_row_that_is_not_finite_is_an_error_of_that_row_only() -> None:
 
 
 def test_masked_tokens_are_never_drawn() -> None:
-    row = torch.tensor([float("-inf"), 0.0, float("-inf"), 0.0])
+    row = np.array([-np.inf, 0.0, -np.inf, 0.0], dtype=np.float32)
     generator = torch.Generator().manual_seed(0)
     drawn = {draw(row, SamplingParameters(1, 2.0), generator) for _ in range(200)}
     assert drawn == {1, 3}
