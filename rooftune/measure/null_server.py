@@ -38,7 +38,7 @@ class Behaviour:
     tokens_per_chunk: above 1 several tokens share an event. honours_length: off, every answer has ``tokens`` tokens
     whatever is asked. stall_every, stall_for: from its start the server stands still for ``stall_for`` at the end of
     each period of ``stall_every``: nothing is sent in that time. fault_every: every n-th request fails with ``fault``
-    (1: all). slots: requests served at a time, 0 for no limit. split: bytes per write, 0 for whole events.
+    (1: all). drops_connection: closes it behind each answer without having said so. slots: requests served at a time, 0 for no limit. split: bytes per write, 0 for whole events.
     """
 
     ttft: float = 0.02
@@ -54,6 +54,7 @@ class Behaviour:
     slots: int = 0
     split: int = 0
     line_end: str = "\n\n"
+    drops_connection: bool = False
     prompt_tokens: int = 100
     cached_tokens: int | None = None
     model: str = "null"
@@ -88,7 +89,8 @@ class NullServer:
         self.connections += 1
         try:
             while await self._request(reader, writer):
-                pass
+                if self.behaviour.drops_connection and self.requests:
+                    break
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:

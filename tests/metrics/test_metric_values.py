@@ -98,7 +98,6 @@ def test_itl_weights_gaps_by_their_tokens() -> None:
     assert value("itl_mean", context([mixed])) == pytest.approx(0.010)
 
 
-
 def test_throughput_and_cost() -> None:
     records = [record(i) for i in range(20)]
     given = context(records, seconds=10.0, price_per_second=0.01)
@@ -111,7 +110,9 @@ def test_throughput_and_cost() -> None:
 
 
 def test_failures_are_misses_and_rank_behind_every_answer() -> None:
-    records = [record(i) for i in range(90)] + [record(90 + i, error="status_429", gaps=()) for i in range(10)]
+    records = [record(i) for i in range(90)] + [
+        record(90 + i, error="status_429", gaps=()) for i in range(10)
+    ]
     given = context(records, slo={"ttft": 0.2})
     assert value("slo_attainment", given) == pytest.approx(0.9)
     assert value("goodput", given) == pytest.approx(9.0)
@@ -128,7 +129,12 @@ def test_requests_cut_by_the_stop_of_the_run_count_neither_way() -> None:
 
 def test_each_slo_bound_is_judged() -> None:
     given = [record(0, ttft=100 * MS, gaps=(10 * MS, 50 * MS))]
-    for name, meets, misses in (("ttft", 0.1, 0.09), ("tpot", 0.03, 0.029), ("itl", 0.05, 0.04), ("e2e", 0.17, 0.1)):
+    for name, meets, misses in (
+        ("ttft", 0.1, 0.09),
+        ("tpot", 0.03, 0.029),
+        ("itl", 0.05, 0.04),
+        ("e2e", 0.17, 0.1),
+    ):
         assert value("slo_attainment", context(given, slo={name: meets})) == 1.0
         assert value("slo_attainment", context(given, slo={name: misses})) == 0.0
 
@@ -174,7 +180,11 @@ def test_quantile_agrees_with_numpy(values: list[float], share: float) -> None:
 records_strategy = st.lists(
     st.builds(
         lambda scheduled, ttft, gaps, error, k: record(
-            scheduled=scheduled * MS, ttft=ttft * MS, gaps=tuple(g * MS for g in gaps), error=error, per_chunk=k
+            scheduled=scheduled * MS,
+            ttft=ttft * MS,
+            gaps=tuple(g * MS for g in gaps),
+            error=error,
+            per_chunk=k,
         ),
         st.integers(0, 5000),
         st.integers(1, 900),
@@ -259,7 +269,9 @@ def test_mbu_is_bytes_that_steps_must_move_over_the_probed_bandwidth() -> None:
 
 
 def test_mfu_counts_useful_operations_only() -> None:
-    steps = ({"begin_ns": 0.0, "seconds": 0.1, "prefill_tokens": 50.0, "decode_rows": 0.0, "context_tokens": 0.0},)
+    steps = (
+        {"begin_ns": 0.0, "seconds": 0.1, "prefill_tokens": 50.0, "decode_rows": 0.0, "context_tokens": 0.0},
+    )
     whole = value("mfu", context([record(0)], model=MODEL, roofs=ROOFS, steps=steps))
     # Per token: 2 layers × (q 32×32, k and v 2×32×16, o 32×32, gate, up, down 3×32×64) weights, 2 operations each.
     body = 2 * (32 * 32 * 2 + 2 * 32 * 16 + 3 * 32 * 64)

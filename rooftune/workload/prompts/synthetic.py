@@ -58,27 +58,24 @@ def _messages(words: list[str]) -> list[Message]:
 def _fit(
     words: list[str], target: int, count_tokens: CountTokens, draw: random.Random
 ) -> tuple[list[str], int]:
-    """Add or drop words until the count is right. Words are one token each in most vocabularies, so few calls do."""
-    best, best_tokens = words, count_tokens(_messages(words))
-    current, tokens = best, best_tokens
-    for _ in range(_ATTEMPTS):
+    """Add, drop or redraw words until the count is right. Most words are one token, so few calls do."""
+    current, tokens = words, count_tokens(_messages(words))
+    best, best_tokens = current, tokens
+    for attempt in range(_ATTEMPTS):
         missing = target - tokens
         if missing == 0:
             return current, tokens
         if missing > 0:
             current = current + [draw.choice(_WORDS) for _ in range(missing)]
-        elif len(current) > 1:
-            current = current[: max(1, len(current) + missing)]
+        elif len(current) + missing >= 1:
+            current = current[:missing]
         else:
-            break
-        tokens = count_tokens(_messages(current))
-        if abs(target - tokens) < abs(target - best_tokens):
-            best, best_tokens = current, tokens
-        elif tokens != target:
+            current = current[:1]
+        if attempt % 2 or len(current) == 1:
             # Stepping to and fro over words of several tokens: draw the last ones anew.
             tail = min(len(current), 3)
             current = current[:-tail] + [draw.choice(_WORDS) for _ in range(tail)]
-            tokens = count_tokens(_messages(current))
-            if abs(target - tokens) < abs(target - best_tokens):
-                best, best_tokens = current, tokens
+        tokens = count_tokens(_messages(current))
+        if abs(target - tokens) < abs(target - best_tokens):
+            best, best_tokens = current, tokens
     return best, best_tokens
