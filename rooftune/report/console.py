@@ -105,7 +105,7 @@ def _proof(result: Result) -> RenderableType:
         cost, full = result.cost, result.cost.final_saturated is not None and result.cost.baseline_saturated is not None
         before = cost.baseline_saturated if full else cost.baseline_per_million_output_tokens
         after = cost.final_saturated if full else cost.final_per_million_output_tokens
-        where = "with all slots busy" if full else f"at {cost.basis}"
+        where = "with all slots busy" if full else f"at {summary.offered_load(result)}"
         text = f"{words.money(before, cost.currency)} → {words.money(after, cost.currency)} per 1M output tokens, {where}"
         lines.append(_pair("Cost", text + (f" ({cost.reason})" if cost.reason else "")))
     for arm in ("baseline", "final"):

@@ -9,7 +9,7 @@ from rooftune.report import labels, words
 
 _MOST = 80
 _NAMES = {"aa": "same configuration twice (A/A)", "isa": "instruction set", "cv": "spread"}
-_SHARES = frozenset({"minimum_detectable_effect", "assumed_spread", "spread", "share"})
+_SHARES = frozenset({"minimum_detectable_effect", "assumed_spread", "spread", "baseline_spread", "share"})
 _RATE_TABLES = frozenset({"peaks", "flops", "peak_flops", "arithmetic"})
 """Mappings of operations per second by number type."""
 

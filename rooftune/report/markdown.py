@@ -65,11 +65,11 @@ def _proof(result: Result) -> list[str]:
     if result.cost is not None:
         cost = result.cost
         for where, before, after in (
-            (cost.basis, cost.baseline_per_million_output_tokens, cost.final_per_million_output_tokens),
-            ("all slots busy", cost.baseline_saturated, cost.final_saturated),
+            (f"at {summary.offered_load(result)}", cost.baseline_per_million_output_tokens, cost.final_per_million_output_tokens),
+            ("with all slots busy", cost.baseline_saturated, cost.final_saturated),
         ):
             money = f"{words.money(before, cost.currency)} → {words.money(after, cost.currency)}"
-            lines.append(f"- Cost per 1M output tokens at {text(where)}: {text(money)}")
+            lines.append(f"- Cost per 1M output tokens, {text(where)}: {text(money)}")
     for arm in ("baseline", "final"):
         found = result.bottleneck.get(arm)
         if found is not None:

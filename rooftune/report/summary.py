@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rooftune.report import labels, words
-from rooftune.spec import QUALITY_DIMENSIONS
+from rooftune.spec import GOAL_DIMENSIONS, QUALITY_DIMENSIONS
 from rooftune.store.result import Decision, GoalOutcome, Result
 
 FEWEST_ROUNDS = 6
@@ -45,7 +45,7 @@ def strength(result: Result) -> Strength:
     lines = []
     if rounds:
         lines.append(f"{words.plural(rounds, 'round')}, both under the same requests{'; 95 % intervals' if result.effects else ''}")
-    floor = _noise(result)
+    floor = _noise(result) or _spread(result)
     if floor:
         lines.append(floor)
     effect = result.plan.get("minimum_detectable_effect")
@@ -77,6 +77,15 @@ def _noise(result: Result) -> str | None:
             if isinstance(end, int | float) and words.known(end) and end > 0:
                 worst = max(worst or 0.0, abs(end - 1))
     return None if worst is None else f"Same configuration twice: within {words.percent(worst, 2)}"
+
+
+def _spread(result: Result) -> str | None:
+    spread = result.noise.get("baseline_spread")
+    if not isinstance(spread, int | float) or not words.known(spread):
+        return None
+    metric = result.noise.get("metric")
+    of = f" of {labels.label(metric)}" if isinstance(metric, str) else ""
+    return f"Spread{of} between baseline rounds: {words.percent(spread, 2)}"
 
 
 def changes(result: Result) -> list[Change]:
@@ -112,6 +121,8 @@ def goals_met(result: Result) -> str:
 
 def goal_effect(goal: GoalOutcome) -> str:
     """The effect with its interval; without one the two values alone, and said so."""
+    if goal.effect is not None and goal.baseline is not None and GOAL_DIMENSIONS.get(goal.metric) == "share":
+        return words.points(goal.effect, goal.baseline)
     if goal.effect is not None:
         return words.ratio(goal.effect)
     if goal.metric in QUALITY_DIMENSIONS:
@@ -122,6 +133,12 @@ def goal_effect(goal: GoalOutcome) -> str:
 
 def met_words(goal: GoalOutcome) -> str:
     return {True: "met", False: "missed", None: "not decided"}[goal.met]
+
+
+def offered_load(result: Result) -> str:
+    """The load of the first two costs, in words that follow "at"."""
+    basis = result.cost.basis.partition(";")[0].strip() if result.cost is not None else ""
+    return basis.removeprefix("at ").removeprefix("At ") or "the offered load"
 
 
 def currency(result: Result) -> str:

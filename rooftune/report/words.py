@@ -121,6 +121,21 @@ def ratio(effect: Interval | None) -> str:
     return f"{size} {word} ({near.rpartition(' ')[0]} to {far.removesuffix(' ×')})"
 
 
+def points(effect: Interval, before: float) -> str:
+    """A ratio of two shares as the difference in percentage points: ``35 points higher (31 to 40)``."""
+    if not all(map(known, (effect.value, effect.low, effect.high, before))):
+        return MISSING
+    value, low, high = ((end - 1) * before * 100 for end in (effect.value, effect.low, effect.high))
+    if low <= 0 <= high:
+        return f"no clear change ({_points(low)} to {_points(high)} points)"
+    near, far = sorted((abs(low), abs(high)))
+    return f"{number(abs(value), 2)} points {'lower' if value < 0 else 'higher'} ({number(near, 2)} to {number(far, 2)})"
+
+
+def _points(value: float) -> str:
+    return f"{'−' if value < 0 else '+' if value > 0 else ''}{number(abs(value), 2)}"
+
+
 def point_ratio(before: float | None, after: float | None) -> str:
     """The same words for two single values, where no interval was measured."""
     if before is None or after is None or not known(before) or not known(after) or before <= 0 or after <= 0:

@@ -156,6 +156,45 @@ def _techniques() -> list[TechniqueOutcome]:
     ]  # fmt: skip
 
 
+def _part(name: str, seconds: float, kind: str) -> dict[str, Any]:
+    return {"name": name, "seconds": seconds, "kind": kind}
+
+
+def _split(ttft: float, queue: float, arithmetic: float, rows: float) -> dict[str, Any]:
+    """One arm's time split as `rooftune.diagnose.time_split` writes it."""
+    step_parts = [
+        _part("reading weights", 0.0051, "computed"),
+        _part("reading KV", 0.0004, "computed"),
+        _part("arithmetic beyond the bytes", arithmetic, "computed"),
+        _part("sampling", 0.0019, "measured"),
+        _part("scheduling and Python", 0.0021, "measured"),
+        _part("unexplained", 0.0094, "inferred"),
+    ]
+    step = sum(part["seconds"] for part in step_parts)
+    decode = {
+        "measured": step, "floor": 0.0055 + arithmetic, "basis": f"mean decode step of {rows} sequences with 198 tokens each",
+        "reason": None, "parts": step_parts,
+    }  # fmt: skip
+    return {
+        "parts": step_parts, "measured_step": step, "floor": decode["floor"], "basis": decode["basis"], "reason": None,
+        "decode_step": decode,
+        "tpot": {
+            "measured": step * 1.7, "floor": None, "basis": "mean over answers", "reason": None,
+            "parts": [
+                _part("decode step", step, "measured"), _part("others' prompts", step * 0.6, "inferred"),
+                _part("unexplained", step * 0.1, "inferred"),
+            ],
+        },
+        "ttft": {
+            "measured": ttft, "floor": None, "basis": "mean of 432 requests", "reason": None,
+            "parts": [
+                _part("client sends late", 0.001, "measured"), _part("queue", queue, "measured"),
+                _part("prefill", (ttft - queue) * 0.8, "measured"), _part("network, front end, first emit", (ttft - queue) * 0.2 - 0.001, "inferred"),
+            ],
+        },
+    }  # fmt: skip
+
+
 def _runs() -> list[RunSummary]:
     runs = []
     for number in range(1, 8):
@@ -211,7 +250,7 @@ def improved() -> Result:
         },
         model={"name": "SmolLM2-135M-Instruct", "format": "GGUF Q4_1", "parameters": 134515008, "weight_bytes": 96_100_000},
         environment={
-            "processor": "AMD EPYC (Zen 3)", "physical_cores": 2, "memory_bytes": 25_280_000_000, "isa": "avx2",
+            "cpu": "AMD EPYC (Zen 3)", "cores": 2, "memory_bytes": 25_280_000_000, "isa": "avx2",
             "system": "Linux 6.1", "python": "3.11.2", "torch": "2.13.0+cpu", "rooftune": "0.1.0",
         },
         roofs={
@@ -219,7 +258,7 @@ def improved() -> Result:
                 {"bytes": 2**power, "bytes_per_second": rate}
                 for power, rate in zip(range(15, 31), [142e9, 140e9, 139e9, 121e9, 96e9, 82e9, 80e9, 71e9, 42e9, 27e9, 22e9, 20e9, 19.4e9, 19.1e9, 19e9, 19e9], strict=True)
             ],
-            "peaks": {"f32_fma": 102.4e9, "f32_mul_add": 55.1e9, "int8_dot": 190.3e9, "int4_int8_dot": 151.9e9},
+            "flops": {"f32_fma": 102.4e9, "f32_mul_add": 55.1e9, "int8_dot": 190.3e9, "int4_int8_dot": 151.9e9},
             "threads": 2,
         },
         workload={"process": "poisson", "rate": 1.33, "requests": 72, "prompt_tokens_mean": 181.4, "output_tokens": 32, "seed": 1},
@@ -235,30 +274,7 @@ def improved() -> Result:
         },
         table=table,
         latency=latency,
-        time_split={
-            "baseline": {
-                "parts": [
-                    {"name": "read the weights", "seconds": 0.0051, "kind": "computed"},
-                    {"name": "arithmetic of decode", "seconds": 0.0112, "kind": "computed"},
-                    {"name": "arithmetic of prefill", "seconds": 0.0238, "kind": "computed"},
-                    {"name": "sampler and scheduler", "seconds": 0.0019, "kind": "measured"},
-                    {"name": "not explained", "seconds": 0.0094, "kind": "inferred"},
-                ],
-                "measured_step": 0.0514,
-                "roof_step": 0.0401,
-            },
-            "final": {
-                "parts": [
-                    {"name": "read the weights", "seconds": 0.0051, "kind": "computed"},
-                    {"name": "arithmetic of decode", "seconds": 0.0199, "kind": "computed"},
-                    {"name": "arithmetic of prefill", "seconds": 0.0121, "kind": "computed"},
-                    {"name": "sampler and scheduler", "seconds": 0.0023, "kind": "measured"},
-                    {"name": "not explained", "seconds": 0.0076, "kind": "inferred"},
-                ],
-                "measured_step": 0.0470,
-                "roof_step": 0.0371,
-            },
-        },
+        time_split={"baseline": _split(1.1, 0.77, 0.0112, 3.9), "final": _split(0.31, 0.02, 0.0199, 6.2)},
         bottleneck={
             "baseline": Bottleneck(
                 "queue_slots", "supported", 0.93, 0.61,
@@ -286,7 +302,7 @@ def improved() -> Result:
             2.1e-6, 4.0e-6, 3.3e-5, 0.9995, 0.9986, 4096, 1.9e-6, True,
             "The answers are the same within rounding: KL is at the floor that another batch size alone gives.",
         ),
-        cost=CostOutcome("USD", 0.10, 0.672, 0.655, "the offered load, 1.3 requests/s", 0.61, 0.29),
+        cost=CostOutcome("USD", 0.10, 0.672, 0.655, "at the offered load; 'saturated' is with all slots busy", 0.61, 0.29),
         side_effects=[
             "TPOT p95 is 31 % higher (22 % to 41 %): more answers share each step. The SLO of 150 ms is still met.",
             "Memory in use rose from 310 MB to 322 MB.",
@@ -421,7 +437,7 @@ def hostile() -> Result:
         result,
         statement=f"{HOSTILE}\nmodel: evil\n{RTL} {LONG}",
         model={"name": f"{LONG}{HOSTILE}", RTL: [HOSTILE, {LONG: HOSTILE}]},
-        environment={HOSTILE: LONG, "processor": RTL, "nested": {"a": {"b": HOSTILE}}},
+        environment={HOSTILE: LONG, "cpu": RTL, "nested": {"a": {"b": HOSTILE}}},
         spec={**result.spec, "model": f"{LONG}{HOSTILE}"},
         techniques=[technique, *result.techniques[1:]],
         final_configuration={**result.final_configuration, LONG: HOSTILE},

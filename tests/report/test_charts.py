@@ -58,15 +58,32 @@ def test_latency_chart_without_values_is_none() -> None:
     assert latency_chart.latency_chart("ttft", {"final": [], "baseline": [math.nan]}, 1.0) is None
 
 
+PARTS = [{"name": "a", "seconds": 0.03, "kind": "computed"}, {"name": "b", "seconds": 0.01, "kind": "measured"}]
+
+
+def widths(markup: str) -> list[float]:
+    return [float(w) for w in re.findall(r'width="([0-9.]+)%" height="34" class="part', markup)]
+
+
 def test_parts_of_a_step_are_drawn_to_scale() -> None:
-    parts = [{"name": "a", "seconds": 0.03, "kind": "computed"}, {"name": "b", "seconds": 0.01, "kind": "measured"}]
-    chart = split_chart.split_chart({"baseline": {"parts": parts}, "final": {"parts": parts[1:]}})
-    assert chart is not None
-    widths = [float(w) for w in re.findall(r'width="([0-9.]+)%" height="34" class="part', chart.bars[0].bar)]
-    assert widths == [75.0, 25.0]
-    assert re.findall(r'width="([0-9.]+)%" height="34" class="part', chart.bars[1].bar) == ["25"] or "25.000%" in chart.bars[1].bar
+    (chart,) = split_chart.split_charts({"baseline": {"parts": PARTS}, "final": {"parts": PARTS[1:]}})
+    assert widths(chart.bars[0].bar) == [75.0, 25.0]
+    assert widths(chart.bars[1].bar) == [25.0]
     assert chart.rows[0][1:] == ("a", "computed from the roof", ["30.0 ms", "–"])
-    assert split_chart.split_chart({"baseline": {"parts": []}}) is None
+    assert split_chart.split_charts({"baseline": {"parts": []}}) == []
+
+
+def test_splits_of_the_diagnosis_have_a_chart_each_with_their_roof() -> None:
+    step = {"measured": 0.05, "floor": 0.03, "basis": "of 4 sequences", "reason": None, "parts": PARTS}
+    none = {"measured": None, "floor": None, "basis": "", "reason": "no step log", "parts": []}
+    charts = split_chart.split_charts(
+        {"baseline": {"parts": PARTS, "decode_step": step, "ttft": step}, "final": {"parts": [], "decode_step": none, "ttft": none}}
+    )
+    assert [chart.title for chart in charts] == ["Time to first token", "One decode step"]
+    assert widths(charts[0].bars[0].bar) == [60.0, 20.0]
+    assert 'x1="60.000%" x2="60.000%"' in charts[0].bars[0].bar and "roof 30.0 ms" in charts[0].bars[0].bar
+    assert charts[0].bars[0].total == "50.0 ms, measured"
+    assert charts[0].notes == ["Baseline: of 4 sequences", "Final: no step log"]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ def test_a_ratio_says_direction_size_and_interval(effect: Interval | None, expec
     assert words.ratio(effect) == expected
 
 
+def test_shares_change_by_points() -> None:
+    assert words.points(Interval(1.5, 1.4, 1.6), 0.6) == "30 points higher (24 to 36)"
+    assert words.points(Interval(0.99, 0.9, 1.05), 0.8) == "no clear change (−8.0 to +4.0 points)"
+
+
 @given(st.floats(0.01, 100), st.floats(1.0, 3.0), st.floats(1.0, 3.0))
 def test_a_direction_is_only_claimed_when_the_interval_excludes_no_effect(value: float, down: float, up: float) -> None:
     effect = Interval(value, value / down, value * up)

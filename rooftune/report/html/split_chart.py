@@ -1,7 +1,8 @@
-"""Where a step's time goes against the roof: one stacked bar an arm on one scale."""
+"""Where the time goes against the roof: one stacked bar an arm on one scale."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,46 +31,64 @@ class SplitBar:
 class SplitChart:
     """Bars, and one table row a part that is the legend as well: swatch, name, kind, value by arm."""
 
+    title: str
+    meaning: str
     bars: list[SplitBar]
     rows: list[tuple[Markup, str, str, list[str]]]
     arms: list[str]
-    facts: list[tuple[str, str, list[str]]]
-    """Other entries of the split: name, its words, value by arm."""
+    notes: list[str]
+    """What each arm's split was taken over, or why it has none."""
 
 
-def split_chart(split: dict[str, dict[str, Any]]) -> SplitChart | None:
-    """``split``: arm -> {parts: [{name, seconds, kind}], measured_step, roof_step, ...}. None with no part at all."""
-    arms = {arm: _parts(split[arm]) for arm in labels.arms_of(split)}
-    arms = {arm: parts for arm, parts in arms.items() if parts}
+_SPLITS = {
+    "ttft": ("Time to first token", "mean, from the scheduled time"),
+    "tpot": ("Time per output token", "mean, as the client sees it"),
+    "decode_step": ("One decode step", "one forward pass that adds a token to every running answer"),
+}
+
+
+def split_charts(split: Mapping[str, Mapping[str, Any]]) -> list[SplitChart]:
+    """``split``: arm -> {ttft, tpot, decode_step: {measured, floor, basis, reason, parts: [{name, seconds, kind}]}}.
+
+    An arm that has ``parts`` alone gives one chart of its step.
+    """
+    charts = []
+    for key, (title, meaning) in _SPLITS.items():
+        arms = {arm: found[key] for arm, found in split.items() if isinstance(found.get(key), Mapping)}
+        chart = _chart(title, meaning, arms)
+        if chart is not None:
+            charts.append(chart)
+    if not charts:
+        chart = _chart("One step", "one forward pass over the batch", split)
+        charts = [chart] if chart is not None else []
+    return charts
+
+
+def _chart(title: str, meaning: str, split: Mapping[str, Mapping[str, Any]]) -> SplitChart | None:
+    parts = {arm: _parts(split[arm]) for arm in labels.arms_of(split)}
+    arms = {arm: found for arm, found in parts.items() if found}
+    notes = [
+        f"{labels.arm(arm)}: {why}"
+        for arm in parts
+        if (why := split[arm].get("basis") if arm in arms else split[arm].get("reason"))
+    ]
     if not arms:
         return None
-    names: dict[str, str] = {name: kind for parts in arms.values() for name, _, kind in parts}
+    names: dict[str, str] = {name: kind for found in arms.values() for name, _, kind in found}
     colour = {name: index % COLOURS for index, name in enumerate(names)}
-    widest = max(max(sum(s for _, s, _ in parts), _step(split[arm]) or 0.0) for arm, parts in arms.items())
+    widest = max(max(sum(s for _, s, _ in found), _measured(split[arm]) or 0.0) for arm, found in arms.items())
     bars = [
-        SplitBar(arm, labels.arm(arm), _total(split[arm], parts), _bar(arm, parts, colour, split[arm], widest))
-        for arm, parts in arms.items()
+        SplitBar(arm, labels.arm(arm), _total(split[arm], found), _bar(arm, found, colour, _floor(split[arm]), widest))
+        for arm, found in arms.items()
     ]
     rows = []
     for name, kind in names.items():
-        seconds = [next((s for n, s, _ in parts if n == name), None) for parts in arms.values()]
+        seconds = [next((s for n, s, _ in found if n == name), None) for found in arms.values()]
         rows.append((_swatch(colour[name], kind), name, KINDS.get(kind, kind), [words.duration(s) for s in seconds]))
-    known = {key: None for arm in arms for key in split[arm] if key != "parts"}
-    facts = [
-        (key, words.humanize(key), [_fact(key, split[arm].get(key)) for arm in arms])
-        for key in known
-        if any(isinstance(split[arm].get(key), int | float | str) for arm in arms)
-    ]
-    return SplitChart(bars, rows, list(arms), facts)
+    return SplitChart(title, meaning, bars, rows, list(arms), notes)
 
 
-def _fact(key: str, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return words.MISSING if value is None else str(value)
-    return words.duration(value) if "step" in key or "second" in key else words.number(value)
-
-
-def _parts(arm: dict[str, Any]) -> list[tuple[str, float, str]]:
+def _parts(arm: Mapping[str, Any]) -> list[tuple[str, float, str]]:
     return [
         (str(part.get("name", "")), float(part["seconds"]), str(part.get("kind", "")))
         for part in arm.get("parts") or []
@@ -77,20 +96,32 @@ def _parts(arm: dict[str, Any]) -> list[tuple[str, float, str]]:
     ]
 
 
-def _step(arm: dict[str, Any]) -> float | None:
-    value = arm.get("measured_step")
-    return float(value) if isinstance(value, int | float) and words.known(value) else None
+def _measured(arm: Mapping[str, Any]) -> float | None:
+    return _number(arm, "measured", "measured_step")
 
 
-def _total(arm: dict[str, Any], parts: list[tuple[str, float, str]]) -> str:
-    step = _step(arm)
-    if step is not None:
-        return f"{words.duration(step)} a step, measured"
-    return f"{words.duration(sum(s for _, s, _ in parts))} a step, sum of the parts"
+def _floor(arm: Mapping[str, Any]) -> float | None:
+    """The roof: the least that the work could take on this machine."""
+    return _number(arm, "floor")
+
+
+def _number(arm: Mapping[str, Any], *keys: str) -> float | None:
+    for key in keys:
+        value = arm.get(key)
+        if isinstance(value, int | float) and words.known(value):
+            return float(value)
+    return None
+
+
+def _total(arm: Mapping[str, Any], parts: list[tuple[str, float, str]]) -> str:
+    whole = _measured(arm)
+    if whole is not None:
+        return f"{words.duration(whole)}, measured"
+    return f"{words.duration(sum(s for _, s, _ in parts))}, the sum of the parts"
 
 
 def _bar(
-    arm: str, parts: list[tuple[str, float, str]], colour: dict[str, int], facts: dict[str, Any], widest: float
+    arm: str, parts: list[tuple[str, float, str]], colour: dict[str, int], roof: float | None, widest: float
 ) -> Markup:
     pieces, at = [], 0.0
     for name, seconds, kind in parts:
@@ -104,13 +135,13 @@ def _bar(
             pieces.append(element("rect", x=middle, y=9, width=58, height=20, rx=10, transform="translate(-29 0)", class_="plate"))
             pieces.append(element("text", words.duration(seconds, 2), x=middle, y=23, text_anchor="middle", class_="inside"))
         at += seconds
-    roof = facts.get("roof_step")
-    if isinstance(roof, int | float) and words.known(roof) and widest and roof <= widest * 1.001:
+    if roof is not None and widest and roof <= widest * 1.001:
         place = share(roof / widest)
-        pieces.append(element("line", x1=place, x2=place, y1=0, y2=48, class_="roof"))
-        pieces.append(element("text", f"roof {words.duration(roof)}", x=place, y=56, dx=-4, text_anchor="end", class_="roof-label"))
+        left = roof / widest > 0.25
+        pieces.append(element("line", x1=place, x2=place, y1=0, y2=50, class_="roof"))
+        pieces.append(element("text", f"roof {words.duration(roof)}", x=place, y=48, dx=-5 if left else 5, text_anchor="end" if left else "start", class_="roof-label"))
     spoken = f"{labels.arm(arm)}: " + ", ".join(f"{n} {words.duration(s)} ({k})" for n, s, k in parts)
-    return element("svg", *pieces, role="img", aria_label=spoken, width="100%", height=60, class_="split")
+    return element("svg", *pieces, role="img", aria_label=spoken, width="100%", height=38 if roof is None else 54, class_="split")
 
 
 def _swatch(colour: int, kind: str) -> Markup:

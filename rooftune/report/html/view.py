@@ -184,6 +184,17 @@ def cost_ratio(before: float | None, after: float | None) -> tuple[str, effect_c
     return text, "unclear" if abs(change - 1) < 0.01 else effect_chart.tone("cost_per_million_output_tokens", Interval(change, change, change))
 
 
+def _processor(result: Result) -> str:
+    """What it ran on, from wherever the environment tells it."""
+    environment = result.environment
+    for place in (environment, environment.get("machine"), environment.get("hardware"), result.roofs):
+        if isinstance(place, dict):
+            for key in ("device", "processor", "cpu"):
+                if isinstance(place.get(key), str) and place[key]:
+                    return str(place[key])
+    return ""
+
+
 def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
     """The variables of the templates."""
     tried, rest, ratio_axis = techniques(result)
@@ -200,7 +211,7 @@ def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
         "configuration_file": configuration_file,
         "latency": latency_charts(result),
         "quantiles": latency_chart.QUANTILE_NAMES,
-        "split": split_chart.split_chart(result.time_split),
+        "splits": split_chart.split_charts(result.time_split),
         "tried": tried,
         "rest": rest,
         "ratio_axis": ratio_axis,
@@ -213,6 +224,8 @@ def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
         "facts": facts.lines,
         "rounds": summary.confirming_rounds(result),
         "bound": labels.bound,
+        "offered": summary.offered_load(result),
+        "processor": _processor(result),
         "currency": summary.currency(result),
         "cost_ratio": cost_ratio,
         "labels": labels,
