@@ -1,8 +1,8 @@
 """The Python API: what the command line does, as functions.
 
 >>> import rooftune
->>> result = rooftune.optimize("examples/chat.yaml", "out/chat")   # doctest: +SKIP
->>> rooftune.load_run("out/chat/runs/baseline-00-baseline").metric("ttft_p95")   # doctest: +SKIP
+>>> result = rooftune.optimize("examples/chat.yaml", "out/chat")  # doctest: +SKIP
+>>> rooftune.load_run("out/chat/runs/baseline-00-baseline").metric("ttft_p95")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rooftune.loop.optimize import optimize as _optimize
 from rooftune.measure.run_bench import Target
 from rooftune.measure.run_bench import bench as _bench
 from rooftune.progress import Progress, Silent
-from rooftune.report.write import write_all
+from rooftune.report.write import write_reports
 from rooftune.spec import Spec, Workload, load_spec, parse_spec
 from rooftune.store.result import Result
 from rooftune.store.run import Run
@@ -28,15 +28,18 @@ __all__ = ["bench", "diagnose", "load_run", "optimize", "roofs", "save_run"]
 
 
 def optimize(
-    spec: Spec | dict[str, Any] | str | Path, folder: str | Path, *, resume: bool = False, progress: Progress | None = None
+    spec: Spec | dict[str, Any] | str | Path,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
 ) -> Result:
     """Take a spec (object, mapping, or file) from its goals to a verdict; ``folder`` gets every run, the result and its reports.
 
     Raises WrongInput, EnvironmentProblem, InvalidRun. An interrupt gives the partial result, marked so.
     """
     result = _optimize(_as_spec(spec), folder, resume=resume, progress=progress or Silent())
-    write_all(result, folder)
-    return result
+    return write_reports(result, folder)
 
 
 def bench(

@@ -24,14 +24,25 @@ if TYPE_CHECKING:
     from rooftune.diagnose.diagnose import Diagnosis
     from rooftune.loop.optimize import Optimization
 
-_EFFECT_METRICS = ("ttft_mean", "tpot_mean", "e2e_mean", "output_tokens_per_second", "requests_per_second", "slo_attainment")
+_EFFECT_METRICS = (
+    "ttft_mean",
+    "tpot_mean",
+    "e2e_mean",
+    "output_tokens_per_second",
+    "requests_per_second",
+    "slo_attainment",
+)
 
 
 def assemble(work: Optimization, partial_reason: str | None) -> Result:
     """Everything in one object. Never raises for what is missing: a missing value is None with its reason."""
     state, spec = work.state, work.spec
     confirmation = state.confirmation
-    baseline = confirmation.baseline_runs if confirmation and confirmation.baseline_runs else _some(state.baseline_run)
+    baseline = (
+        confirmation.baseline_runs
+        if confirmation and confirmation.baseline_runs
+        else _some(state.baseline_run)
+    )
     final = confirmation.final_runs if confirmation else []
     defaults = confirmation.defaults_runs if confirmation else []
     final_configuration = (
@@ -40,7 +51,11 @@ def assemble(work: Optimization, partial_reason: str | None) -> Result:
     outcomes, effects = _goals(work, baseline, final, defaults)
     invalid = _invalid(work, baseline, final)
     judgement = _judge(work, outcomes, effects, invalid, bool(final))
-    statement = judgement.statement if partial_reason is None else f"Partial ({partial_reason}): {judgement.statement}"
+    statement = (
+        judgement.statement
+        if partial_reason is None
+        else f"Partial ({partial_reason}): {judgement.statement}"
+    )
     first = baseline[0] if baseline else None
     return Result(
         verdict=judgement.verdict,
@@ -118,7 +133,9 @@ def _goals(
         outcome.defaults = pooled_metric(goal.metric, defaults).value if defaults else None
         reasons = [m.reason for m in (before, after) if m.value is None and m.reason]
         if carrier.metric != goal.metric and effect.rounds:
-            reasons.append(f"effect read on {carrier.metric}, since one run has too few requests for {goal.metric}")
+            reasons.append(
+                f"effect read on {carrier.metric}, since one run has too few requests for {goal.metric}"
+            )
         outcome.reason = "; ".join(dict.fromkeys(reasons)) or None
         outcomes.append(outcome)
         if effect.rounds:
@@ -140,11 +157,17 @@ def _invalid(work: Optimization, baseline: list[Run], final: list[Run]) -> list[
 
 def _difference(work: Optimization) -> Configuration:
     final = work.state.confirmation.final.configuration if work.state.confirmation else {}
-    return {name: value for name, value in final.items() if work.state.baseline_configuration.get(name) != value}
+    return {
+        name: value for name, value in final.items() if work.state.baseline_configuration.get(name) != value
+    }
 
 
 def _judge(
-    work: Optimization, outcomes: list[GoalOutcome], effects: dict[str, Effect], invalid: list[str], confirmed: bool
+    work: Optimization,
+    outcomes: list[GoalOutcome],
+    effects: dict[str, Effect],
+    invalid: list[str],
+    confirmed: bool,
 ) -> Judgement:
     state = work.state
     if not confirmed:
@@ -160,7 +183,9 @@ def _judge(
             if tried
             else "No technique was tried.",
         )
-    names = [one.candidate.card.title for one in state.stack if one.candidate.card.name not in _taken_out(state)]
+    names = [
+        one.candidate.card.title for one in state.stack if one.candidate.card.name not in _taken_out(state)
+    ]
     return overall(
         work.spec.goals.bounds,
         {outcome.metric: outcome for outcome in outcomes},
@@ -211,7 +236,7 @@ def _bottleneck(diagnosis: Diagnosis | None) -> Bottleneck | None:
     finding = next((f for f in diagnosis.findings if f.cause == cause), None)
     return Bottleneck(
         cause=cause,
-        status=finding.status if finding else "unknown",
+        status=finding.status if finding and cause != "unknown" else "unknown",
         confidence=finding.confidence if finding else None,
         share=finding.share if finding else None,
         evidence=list(finding.evidence) if finding else [diagnosis.best_reading],
@@ -265,7 +290,9 @@ def _noise(baseline: list[Run], deciding: Goal | None) -> dict[str, Any]:
 
 
 def _changes(baseline: Configuration, final: Configuration) -> list[str]:
-    different = {name: (baseline.get(name), value) for name, value in final.items() if baseline.get(name) != value}
+    different = {
+        name: (baseline.get(name), value) for name, value in final.items() if baseline.get(name) != value
+    }
     if not different:
         return []
     lines = [f"{name}: {before} → {after}" for name, (before, after) in different.items()]

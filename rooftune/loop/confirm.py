@@ -16,6 +16,7 @@ from rooftune.loop.proxies import values
 from rooftune.loop.screen import Screened, merged
 from rooftune.loop.trials import Arm, Trials
 from rooftune.spec import Configuration, Goal
+from rooftune.store.result import QualityOutcome
 from rooftune.store.run import Run
 
 BASELINE = "baseline"
@@ -40,7 +41,9 @@ class Confirmation:
     stopped_early: str | None = None
 
     @classmethod
-    def begin(cls, baseline: Configuration, stack: Sequence[Screened], defaults: Configuration) -> Confirmation:
+    def begin(
+        cls, baseline: Configuration, stack: Sequence[Screened], defaults: Configuration
+    ) -> Confirmation:
         """Lay out the arms: baseline, final, one without each technique, and Rooftune's defaults where no arm is that."""
         final = baseline
         for one in stack:
@@ -75,12 +78,9 @@ def without(name: str) -> str:
     return f"without-{name}"
 
 
-def confirm_stack(
+def run_rounds(
     trials: Trials,
     confirmation: Confirmation,
-    stack: Sequence[Screened],
-    deciding: Goal,
-    watched: Sequence[Goal],
     *,
     rounds: int,
     starts: int,
@@ -90,7 +90,7 @@ def confirm_stack(
     fresh_start: Callable[[], None],
     affordable: Callable[[int], bool],
 ) -> None:
-    """Fill ``confirmation`` round by round, then decide.
+    """Fill ``confirmation`` round by round.
 
     ``affordable(round)`` says whether the budget still has room for that round; confirming stops before one it does not.
     """
@@ -104,17 +104,20 @@ def confirm_stack(
         for arm in trials.order(confirmation.arms, "confirm", number):
             run = trials.run(arm, schedule, stage="confirm", number=number, expected_seconds=expected_seconds)
             confirmation.runs[arm.name].append(run)
-    _ablate(confirmation, stack, deciding, watched)
 
 
-def _ablate(
-    confirmation: Confirmation, stack: Sequence[Screened], deciding: Goal, watched: Sequence[Goal]
+def decide(
+    confirmation: Confirmation,
+    stack: Sequence[Screened],
+    deciding: Goal,
+    watched: Sequence[Goal],
+    quality: QualityOutcome | None,
 ) -> None:
     """Judge each technique by the stack with it against the stack without it, and take out the least useful idle one."""
     for one in stack:
         name = one.candidate.card.name
         reference = BASELINE if len(stack) == 1 else without(name)
-        _decide(confirmation, name, reference, FINAL, deciding, watched, lossless=one.candidate.card.lossless)
+        _decide(confirmation, name, reference, FINAL, deciding, watched, quality, one.candidate.card.lossless)
     if len(stack) < 2:
         return
     useless = [
@@ -132,7 +135,7 @@ def _ablate(
     if len(left) == 1:
         # With one left, the arm without the other is that technique alone against the baseline, measured in the same rounds.
         only = left[0].candidate.card
-        _decide(confirmation, only.name, BASELINE, without(name), deciding, watched, lossless=only.lossless)
+        _decide(confirmation, only.name, BASELINE, without(name), deciding, watched, quality, only.lossless)
 
 
 def _decide(
@@ -142,7 +145,7 @@ def _decide(
     changed: str,
     deciding: Goal,
     watched: Sequence[Goal],
-    *,
+    quality: QualityOutcome | None,
     lossless: bool,
 ) -> None:
     before, after = confirmation.runs[reference], confirmation.runs[changed]
@@ -152,5 +155,10 @@ def _decide(
     }
     confirmation.effects[name] = effects
     confirmation.decisions[name] = confirm(
-        deciding, effects, [g for g in watched if g.metric != deciding.metric], quality_passed=None, lossless=lossless
+        deciding,
+        effects,
+        [g for g in watched if g.metric != deciding.metric],
+        quality_passed=quality.passed if quality is not None else None,
+        quality_reason=quality.statement if quality is not None else "",
+        lossless=lossless,
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from rooftune import __version__
@@ -15,7 +13,7 @@ from rooftune.hardware.roofs import Roofs, probe
 from rooftune.loop import confirm as confirming
 from rooftune.loop import qualify
 from rooftune.loop.assemble import assemble
-from rooftune.loop.candidates import applicable, consider
+from rooftune.loop.candidates import applicable
 from rooftune.loop.fleet import Fleet
 from rooftune.loop.journal import Journal
 from rooftune.loop.live import diagnose_live, diagnose_runs
@@ -27,10 +25,11 @@ from rooftune.loop.state import State
 from rooftune.loop.trials import Arm, Trials
 from rooftune.progress import Progress
 from rooftune.runtimes.contract import Runtime
+from rooftune.runtimes.embedded.facts import model_facts
 from rooftune.runtimes.registry import runtime_for
 from rooftune.select.candidates import Candidate
 from rooftune.spec import Configuration, Spec
-from rooftune.store.result import Result
+from rooftune.store.result import QualityOutcome, Result
 from rooftune.store.run import Run
 
 _CLOSING_SECONDS = 45.0
@@ -63,14 +62,17 @@ class Optimization:
 
     def check(self) -> None:
         """Refuse what cannot be: a missing model, a goal below the floor that physics sets. Raises WrongInput."""
-        facts = self.runtime.model_facts()
+        facts = model_facts(self.spec.model, self.progress) if self.spec.runtime.name == "embedded" else None
         roofs = probe(quick=True, progress=self.progress)
         self.roofs: Roofs = roofs
         self.state.roofs = roofs.to_json()
         if facts is not None:
             problems = check_goals(self.spec, facts, roofs)
             if problems:
-                raise WrongInput(f"goal out of reach: {problems[0]}" + (f" (and {len(problems) - 1} more)" if problems[1:] else ""))
+                raise WrongInput(
+                    f"goal out of reach: {problems[0]}"
+                    + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
+                )
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -83,7 +85,9 @@ class Optimization:
             self.fleet = fleet
             self.trials = Trials(self.spec, fleet, self.journal, self.roofs, self.progress)
             if self.journal.resumed:
-                self.progress.say(f"Going on from {self.folder}: {self.journal.finished_runs} runs are already measured.")
+                self.progress.say(
+                    f"Going on from {self.folder}: {self.journal.finished_runs} runs are already measured."
+                )
             try:
                 self._stages()
             except KeyboardInterrupt:
@@ -101,7 +105,7 @@ class Optimization:
         if self.state.stack:
             self._confirm()
             self._diagnose_final()
-        self._qualify()
+            self._saturate()
 
     def _pilot(self) -> None:
         """Settle ``rate: auto``: a closed loop on the baseline shows what it carries."""
@@ -117,7 +121,9 @@ class Optimization:
         self.state.pilot = run
         capacity = _value(run, "requests_per_second")
         if not capacity:
-            raise WrongInput("the pilot answered no request, so 'rate: auto' cannot be settled; see its run in the out folder")
+            raise WrongInput(
+                "the pilot answered no request, so 'rate: auto' cannot be settled; see its run in the out folder"
+            )
         self.state.rate = round(capacity * arrivals.load, 3)
         self.progress.say(
             f"The baseline carries {capacity:.2f} requests/s with all slots busy; the load is {arrivals.load:g} times that, "
@@ -126,10 +132,9 @@ class Optimization:
 
     def _baseline(self) -> None:
         """One longer run of the baseline: the first reading of the goals, and the evidence for the diagnosis."""
-        requests = self.spec.workload.requests
-        if requests == "auto":
-            rate = self.state.rate or 4.0
-            requests = max(24, min(requests_for_goals(self.spec), int(_BASELINE_SECONDS * rate)))
+        asked = self.spec.workload.requests
+        affordable = int(_BASELINE_SECONDS * (self.state.rate or 4.0))
+        requests = max(24, min(requests_for_goals(self.spec), affordable)) if asked == "auto" else asked
         schedule = self.trials.schedule("baseline", 0, requests, self.state.rate)
         run = self.trials.run(self._arm(confirming.BASELINE), schedule, stage="baseline", number=0)
         self.state.baseline_run = run
@@ -142,7 +147,7 @@ class Optimization:
         assert run is not None
         diagnosis = diagnose_live(self, run, self._arm(confirming.BASELINE))
         self.state.baseline_diagnosis = diagnosis
-        self.progress.say(diagnosis.sentence())
+        self.progress.say(f"Diagnosis: {diagnosis.best_reading}")
 
     # -- screening ---------------------------------------------------------------------------------------------------
 
@@ -154,7 +159,9 @@ class Optimization:
         stacked = state.baseline_configuration
         for iteration in range(LARGEST_STACK):
             candidates = [
-                c for c in applicable(self, base_runs[-1], stacked, cause) if c.card.name not in state.screened
+                c
+                for c in applicable(self, base_runs[-1], stacked, cause)
+                if c.card.name not in state.screened
             ]
             if not candidates:
                 break
@@ -181,7 +188,9 @@ class Optimization:
             for one in added:
                 stacked = merged(stacked, one.candidate.change)
             # The best promising arm's own runs show where the time goes now, without further measurement.
-            best = max(added, key=lambda s: s.decision.gain.value if s.decision and s.decision.gain else -math.inf)
+            best = max(
+                added, key=lambda s: s.decision.gain.value if s.decision and s.decision.gain else -math.inf
+            )
             base_runs = [run for run in best.runs if run is not None]
             cause = diagnose_runs(self, base_runs).primary
 
@@ -219,7 +228,9 @@ class Optimization:
         unread = {g.metric: _value(run, g.metric) for g in goals}
         state.deciding = deciding_goal(goals, {**before, **unread})
         if state.deciding is None:
-            raise WrongInput("no goal could be read on the baseline; give the spec goals on latency, attainment or throughput")
+            raise WrongInput(
+                "no goal could be read on the baseline; give the spec goals on latency, attainment or throughput"
+            )
         state.watched = [goal for goal in goals if goal.metric != state.deciding.metric]
         for line in state.plan.statements(state.deciding.metric):
             self.progress.say(line)
@@ -234,14 +245,21 @@ class Optimization:
 
         def choose() -> list[str]:
             one = plan.screen_rounds * plan.screen_run_seconds + plan.start_seconds
-            left = plan.budget_seconds - self.journal.elapsed() - plan.confirm_seconds(stack=2) - _CLOSING_SECONDS
+            left = (
+                plan.budget_seconds
+                - self.journal.elapsed()
+                - plan.confirm_seconds(stack=2)
+                - _CLOSING_SECONDS
+            )
             # One share is the base arm's own.
             return [c.card.name for c in candidates[: max(0, int(left // one) - 1)]]
 
         chosen = set(self.journal.once(f"{stage}/candidates", choose))
         for candidate in candidates:
             if candidate.card.name not in chosen:
-                self.state.untried[candidate.card.name] = "the budget did not afford screening it; raise budget.time"
+                self.state.untried[candidate.card.name] = (
+                    "the budget did not afford screening it; raise budget.time"
+                )
         return [c for c in candidates if c.card.name in chosen]
 
     # -- confirming --------------------------------------------------------------------------------------------------
@@ -258,13 +276,20 @@ class Optimization:
             # A hard stop only well past the budget: six whole rounds are worth more than a budget kept to the second.
             return self.journal.elapsed() + arms * plan.confirm_run_seconds < 1.15 * plan.budget_seconds
 
-        state.confirmation = confirming.Confirmation.begin(state.baseline_configuration, state.stack, state.defaults_configuration)
-        confirming.confirm_stack(
-            self.trials, state.confirmation, state.stack, state.deciding, state.watched,
+        state.confirmation = confirming.Confirmation.begin(
+            state.baseline_configuration, state.stack, state.defaults_configuration
+        )
+        confirming.run_rounds(
+            self.trials, state.confirmation,
             rounds=plan.confirm_rounds, starts=plan.confirm_starts, requests=plan.requests_per_confirm_run,
             rate=state.rate, expected_seconds=plan.confirm_run_seconds, fresh_start=self.fleet.fresh_start,
             affordable=affordable,
         )  # fmt: skip
+        measured = state.confirmation.final
+        state.quality = self._quality(measured)
+        confirming.decide(state.confirmation, state.stack, state.deciding, state.watched, state.quality)
+        if state.confirmation.final is not measured:
+            state.quality = self._quality(state.confirmation.final)
         for name, decision in state.confirmation.decisions.items():
             self.progress.say(f"{name}: {decision.decision} – {decision.reason}")
 
@@ -274,36 +299,37 @@ class Optimization:
         runs = confirmation.final_runs
         if runs:
             self.state.final_diagnosis = diagnose_runs(self, runs)
-            self.progress.say(f"Final configuration: {self.state.final_diagnosis.sentence()}")
-
-    def _qualify(self) -> None:
-        """Quality of final against baseline, and the output rate of both with all slots busy."""
-        state = self.state
-        final = state.confirmation.final if state.confirmation is not None else None
-        if final is None or final.configuration == state.baseline_configuration:
-            return
-        with self._stage("quality"):
-            state.quality = qualify.quality(self, self._arm(confirming.BASELINE), final)
-        for arm in (self._arm(confirming.BASELINE), final):
-            users = min(_MOST_SATURATING_USERS, max(4, 2 * int(arm.configuration.get("slots", 8))))
-            schedule = self.trials.schedule("saturate", 0, max(16, _SATURATE_REQUESTS_PER_SLOT * users), None, users=users)
-            run = self.trials.run(arm, schedule, stage="saturate", number=0)
-            state.saturated[arm.name if arm.name == confirming.BASELINE else confirming.FINAL] = _value(
-                run, "output_tokens_per_second"
+            self.progress.say(
+                f"Diagnosis of the final configuration: {self.state.final_diagnosis.best_reading}"
             )
+
+    def _quality(self, final: Arm) -> QualityOutcome | None:
+        """Quality of a configuration against the baseline on the same tokens."""
+        if final.configuration == self.state.baseline_configuration:
+            return None
+        self.progress.begin("quality of the final configuration against the baseline", 20.0)
+        try:
+            return qualify.quality(self, self._arm(confirming.BASELINE), final)
+        finally:
+            self.progress.end()
+
+    def _saturate(self) -> None:
+        """The output rate of both arms with all slots busy: what the machine's price buys."""
+        confirmation = self.state.confirmation
+        assert confirmation is not None
+        arms = {confirming.BASELINE: confirmation.arms[0], confirming.FINAL: confirmation.final}
+        for name, arm in arms.items():
+            users = min(_MOST_SATURATING_USERS, max(4, 2 * int(arm.configuration.get("slots", 8))))
+            schedule = self.trials.schedule(
+                "saturate", 0, max(16, _SATURATE_REQUESTS_PER_SLOT * users), None, users=users
+            )
+            run = self.trials.run(arm, schedule, stage="saturate", number=0)
+            self.state.saturated[name] = _value(run, "output_tokens_per_second")
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _arm(self, name: str) -> Arm:
         return Arm(name, self.state.baseline_configuration)
-
-    @contextmanager
-    def _stage(self, what: str) -> Iterator[None]:
-        self.progress.begin(what)
-        try:
-            yield
-        finally:
-            self.progress.end()
 
 
 def optimize(spec: Spec, folder: str | Path, *, resume: bool = False, progress: Progress) -> Result:
@@ -329,6 +355,3 @@ def _told(one: Screened) -> str:
         return f"{name}: not measured – {one.noop}"
     assert one.decision is not None
     return f"{name}: {one.decision.decision} – {one.decision.reason}"
-
-
-__all__ = ["Optimization", "consider", "optimize"]

@@ -47,7 +47,9 @@ class Plan:
     def confirm_seconds(self, stack: int) -> float:
         """Time of all confirming rounds for a stack of so many techniques, starts included."""
         arms = 3 + (stack if stack > 1 else 0)
-        return arms * (self.confirm_rounds * self.confirm_run_seconds + self.confirm_starts * self.start_seconds)
+        return arms * (
+            self.confirm_rounds * self.confirm_run_seconds + self.confirm_starts * self.start_seconds
+        )
 
     def statements(self, deciding: str) -> list[str]:
         """The plan in words, before it is spent."""

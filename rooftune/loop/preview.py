@@ -24,7 +24,9 @@ def preview(spec: Spec) -> dict[str, Any]:
         "runtime": spec.runtime.name,
         "baseline": baseline,
         "goals": [str(goal) for goal in [*spec.goals.bounds, *spec.goals.quality]],
-        "load": "found by a pilot on the baseline (rate: auto)" if arrivals.rate == "auto" else arrivals.model_dump(mode="json"),
+        "load": "found by a pilot on the baseline (rate: auto)"
+        if arrivals.rate == "auto"
+        else arrivals.model_dump(mode="json"),
         "requests_needed_an_arm": requests_for_goals(spec),
         "screen": {"rounds": SCREEN_ROUNDS, "techniques_at_most": techniques},
         "confirm": {"rounds": CONFIRM_ROUNDS, "starts_an_arm": CONFIRM_STARTS},
@@ -36,7 +38,9 @@ def preview(spec: Spec) -> dict[str, Any]:
             "at_most": 2 + len(techniques) + 5 * CONFIRM_STARTS if restarts else 0,
         },
         "budget_seconds": spec.budget.time,
-        "money": None if price is None else {"amount": round(price.per_second * spec.budget.time, 6), "currency": price.currency},
+        "money": None
+        if price is None
+        else {"amount": round(price.per_second * spec.budget.time, 6), "currency": price.currency},
         "does": "nothing: this is the plan only",
     }
 
@@ -56,6 +60,8 @@ def preview_lines(plan: dict[str, Any]) -> list[str]:
         f"  3. confirm the stack against the baseline: {plan['confirm']['rounds']} rounds over {plan['confirm']['starts_an_arm']} starts of each arm, "
         f"{plan['requests_needed_an_arm']} requests an arm or more, each technique left out once",
         "  4. quality, cost, verdict, report",
-        f"  restarts   at most {restarts['at_most']} starts of {restarts['what']}" if restarts["allowed"] else f"  restarts   {restarts['what']}",
+        f"  restarts   at most {restarts['at_most']} starts of {restarts['what']}"
+        if restarts["allowed"]
+        else f"  restarts   {restarts['what']}",
         f"  spends     about {plan['budget_seconds'] / 60:.0f} min{spent}",
     ]

@@ -30,7 +30,12 @@ class Screened:
 
     @property
     def promising(self) -> bool:
-        return self.failed is None and self.noop is None and self.decision is not None and self.decision.decision == "promising"
+        return (
+            self.failed is None
+            and self.noop is None
+            and self.decision is not None
+            and self.decision.decision == "promising"
+        )
 
 
 def screen_all(
@@ -58,7 +63,9 @@ def screen_all(
         measured: dict[str, Run | None] = {}
         for arm in order:
             try:
-                measured[arm.name] = trials.run(arm, schedule, stage=stage, number=number, expected_seconds=expected_seconds)
+                measured[arm.name] = trials.run(
+                    arm, schedule, stage=stage, number=number, expected_seconds=expected_seconds
+                )
             except ArmFailed as problem:
                 if arm is base:
                     raise
@@ -73,14 +80,18 @@ def screen_all(
     return screened, base_runs
 
 
-def _judge(screened: Sequence[Screened], base_runs: Sequence[Run], deciding: Goal, watched: Sequence[Goal]) -> None:
+def _judge(
+    screened: Sequence[Screened], base_runs: Sequence[Run], deciding: Goal, watched: Sequence[Goal]
+) -> None:
     """Effects with the spread pooled over all candidates of the stage, since two rounds alone say little of it."""
     measured = [s for s in screened if s.failed is None]
     before = values(base_runs, deciding.metric)
     for one in measured:
         one.effect = measure_effect(deciding.metric, before, values(one.runs, deciding.metric))
         one.others = {
-            goal.metric: measure_effect(goal.metric, values(base_runs, goal.metric), values(one.runs, goal.metric))
+            goal.metric: measure_effect(
+                goal.metric, values(base_runs, goal.metric), values(one.runs, goal.metric)
+            )
             for goal in watched
             if goal.metric != deciding.metric
         }
@@ -91,7 +102,9 @@ def _judge(screened: Sequence[Screened], base_runs: Sequence[Run], deciding: Goa
         changed = next((run for run in one.runs if run is not None), None)
         if changed is not None:
             conditions = compare_conditions(base_runs[0], changed, one.candidate.change)
-            one.noop = next((reason for reason in conditions.invalid if reason.startswith("config_noop")), None)
+            one.noop = next(
+                (reason for reason in conditions.invalid if reason.startswith("config_noop")), None
+            )
 
 
 def merged(base: Configuration, change: Configuration) -> Configuration:

@@ -9,11 +9,19 @@ from rooftune.select.candidates import Candidate
 from rooftune.select.predict import score
 from rooftune.store.result import Interval, Prediction, TechniqueOutcome
 from rooftune.store.run import Run
+from rooftune.techniques.card import PredictedEffect
 
 
 def technique_outcomes(state: State, partial_reason: str | None) -> list[TechniqueOutcome]:
     """One outcome a card, those that were measured first."""
-    order = {"accepted": 0, "rejected": 1, "inconclusive": 2, "failed": 3, "not_tried": 4, "not_applicable": 5}
+    order = {
+        "accepted": 0,
+        "rejected": 1,
+        "inconclusive": 2,
+        "failed": 3,
+        "not_tried": 4,
+        "not_applicable": 5,
+    }
     found = [_outcome(state, candidate, partial_reason) for candidate in state.considered.values()]
     return sorted(found, key=lambda outcome: (order[outcome.decision], outcome.name))
 
@@ -33,7 +41,9 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
     if screened is None:
         if candidate.applies.yes:
             outcome.decision = "not_tried"
-            outcome.reason = state.untried.get(card.name) or partial_reason or "the loop ended before it came up"
+            outcome.reason = (
+                state.untried.get(card.name) or partial_reason or "the loop ended before it came up"
+            )
         return outcome
     _screening(outcome, screened)
     confirmation = state.confirmation
@@ -51,7 +61,10 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
         runs = confirmation.final_runs
         outcome.active, outcome.evidence = activity(candidate, runs)
         if outcome.decision == "accepted" and outcome.active is False:
-            outcome.decision, outcome.reason = "inconclusive", f"the gain was measured, but it was not on: {outcome.evidence}"
+            outcome.decision, outcome.reason = (
+                "inconclusive",
+                f"the gain was measured, but it was not on: {outcome.evidence}",
+            )
     elif any(one.candidate.card.name == card.name for one in state.stack):
         outcome.decision = "inconclusive"
         outcome.reason = f"promising in screening ({outcome.reason}), not confirmed: {partial_reason or 'the budget ended'}"
@@ -61,12 +74,13 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
 def _screening(outcome: TechniqueOutcome, screened: Screened) -> None:
     """What screening alone says. Futile with its interval is a measured rejection; the rest is not decided."""
     outcome.predicted = [
-        Prediction(p.metric, p.low, p.high, p.basis, _hit(p.metric, p.low, p.high, screened))
-        for p in screened.candidate.predicted
+        Prediction(p.metric, p.low, p.high, p.basis, _hit(p, screened)) for p in screened.candidate.predicted
     ]
     outcome.stage = "screen"
     outcome.rounds = sum(run is not None for run in screened.runs)
-    outcome.active, outcome.evidence = activity(screened.candidate, [run for run in screened.runs if run is not None])
+    outcome.active, outcome.evidence = activity(
+        screened.candidate, [run for run in screened.runs if run is not None]
+    )
     effects = dict(screened.others or {})
     if screened.effect is not None:
         effects[screened.effect.metric] = screened.effect
@@ -85,18 +99,21 @@ def _screening(outcome: TechniqueOutcome, screened: Screened) -> None:
 def _ratios(effects: dict[str, Effect]) -> dict[str, Interval]:
     """Effects that are ratios; a share's difference has no place on a ratio's axis and stays in the reason."""
     return {
-        name: effect.interval for name, effect in effects.items() if effect.interval is not None and effect.scale == "ratio"
+        name: effect.interval
+        for name, effect in effects.items()
+        if effect.interval is not None and effect.scale == "ratio"
     }
 
 
-def _hit(metric: str, low: float, high: float, screened: Screened) -> bool | None:
+def _hit(predicted: PredictedEffect, screened: Screened) -> bool | None:
+    """Whether the measured effect's interval overlaps the predicted one; None where that metric was not measured."""
     effects = {**(screened.others or {})}
     if screened.effect is not None:
         effects[screened.effect.metric] = screened.effect
-    effect = effects.get(metric)
-    if effect is None or effect.mean is None or effect.scale != "ratio":
+    effect = effects.get(predicted.metric)
+    if effect is None or effect.interval is None or effect.scale != "ratio":
         return None
-    return score(low, high, effect.mean)
+    return score(predicted, effect.interval) == "hit"
 
 
 def activity(candidate: Candidate, runs: list[Run]) -> tuple[bool | None, str | None]:

@@ -59,30 +59,43 @@ def derived_seed(*parts: Any) -> int:
 class Trials:
     """Runs arms and keeps what they measured. A run that the journal names is loaded, not repeated."""
 
-    def __init__(
-        self, spec: Spec, fleet: Fleet, journal: Journal, roofs: Roofs, progress: Progress
-    ) -> None:
+    def __init__(self, spec: Spec, fleet: Fleet, journal: Journal, roofs: Roofs, progress: Progress) -> None:
         self._spec = spec
         self._fleet = fleet
         self._journal = journal
         self._roofs = roofs
         self._progress = progress
+        self._schedules: dict[str, Schedule] = {}
         self._order = 0
         self.summaries: list[RunSummary] = []
 
-    def schedule(self, stage: str, number: int, requests: int, rate: float | None, *, users: int | None = None) -> Schedule:
+    def schedule(
+        self, stage: str, number: int, requests: int, rate: float | None, *, users: int | None = None
+    ) -> Schedule:
         """The schedule that every arm of a round shares: fresh prompts and arrivals for each stage and round."""
         workload = self._spec.workload
         if users is not None:
-            arrivals = workload.arrivals.model_copy(update={"process": "concurrency", "users": users, "rate": None})
+            arrivals = workload.arrivals.model_copy(
+                update={"process": "concurrency", "users": users, "rate": None}
+            )
             workload = workload.model_copy(update={"arrivals": arrivals})
         seed = derived_seed(workload.seed, stage, number)
-        return build_schedule(workload, requests=requests, rate=rate, seed=seed)
+        schedule = build_schedule(workload, requests=requests, rate=rate, seed=seed)
+        self._schedules[schedule.hash] = schedule
+        return schedule
 
-    def run(self, arm: Arm, schedule: Schedule, *, stage: str, number: int, expected_seconds: float | None = None) -> Run:
+    def schedule_of(self, run: Run) -> Schedule | None:
+        """The schedule under which a run of this loop was measured; None for one that was not made here."""
+        return self._schedules.get(run.schedule_hash)
+
+    def run(
+        self, arm: Arm, schedule: Schedule, *, stage: str, number: int, expected_seconds: float | None = None
+    ) -> Run:
         """Measure one arm under a schedule, or load what was measured before an interruption."""
         key = f"{stage}-{number:02d}-{arm.name}"
-        value = self._journal.once(f"run/{key}", lambda: self._measure(key, arm, schedule, stage, number, expected_seconds))
+        value = self._journal.once(
+            f"run/{key}", lambda: self._measure(key, arm, schedule, stage, number, expected_seconds)
+        )
         if "failed" in value:
             raise ArmFailed(value["failed"])
         run = load_run(self._journal.folder / value["path"])
@@ -101,7 +114,7 @@ class Trials:
             run = bench(
                 Target(url=server.url, model=server.model),
                 schedule,
-                slo=dict(self._spec.slo),
+                slo={str(name): bound for name, bound in self._spec.slo.items()},
                 price=self._spec.price,
                 server=server,
                 roofs=self._roofs,
@@ -127,7 +140,10 @@ class Trials:
         return order[::-1] if number % 2 else order
 
     def _summarize(self, run: Run, arm: Arm, stage: str, number: int, path: str) -> None:
-        values = {name: metric.value if (metric := run.metric(name)) is not None else None for name in _SUMMARY_METRICS}
+        values = {
+            name: metric.value if (metric := run.metric(name)) is not None else None
+            for name in _SUMMARY_METRICS
+        }
         broken = [gate for gate in run.gates if gate.ok is False]
         self.summaries.append(
             RunSummary(

@@ -89,7 +89,9 @@ SWITCHES: dict[str, Switch] = {
         _one_of("static", "dynamic", "continuous"),
     ),
     "slots": Switch("most sequences that run at once", _whole(1, 4096)),
-    "batch_wait": Switch("seconds that a partial batch waits; read by dynamic batching only, idle under the others", _seconds),
+    "batch_wait": Switch(
+        "seconds that a partial batch waits; read by dynamic batching only, idle under the others", _seconds
+    ),
     "token_budget": Switch("most new tokens in one step", _whole(1, 1 << 20)),
     "chunked_prefill": Switch(
         "on: a prompt is computed in pieces beside the decodes; off: whole, in a step of its own", _on_off
