@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from rooftune.engine.contracts import SequenceSlice
+from rooftune.engine.model.native_step import native_plan
 from rooftune.engine.model.plan import attention_plan, logit_rows
 from rooftune.engine.model.source import StoredModel
 from rooftune.engine.model.weights import LayerWeights, LlamaWeights, Projection, pack_weights
@@ -28,15 +30,17 @@ class LlamaRunner:
         model: StoredModel,
         operators: Operators,
         *,
-        weight_kernel: str = "reference",
         threads: int | None = None,
         weights: LlamaWeights | None = None,
+        whole_step: bool = True,
     ) -> None:
-        """``weights``: already packed for ``operators`` (to share them); packed here otherwise."""
+        """``weights``: already packed for ``operators`` (to share them); packed here otherwise.
+
+        whole_step: run a step in one native call where operators and model allow it; off: operator by operator.
+        """
         self.model = model
         self.shape = model.shape
         self.operators = operators
-        self.weight_kernel = weight_kernel
         self.threads = threads
         self.vocabulary = model.shape.vocabulary
         self.maximum_context = model.shape.maximum_context
@@ -44,15 +48,21 @@ class LlamaRunner:
         self._frequencies = torch.from_numpy(model.shape.frequencies())
         self._caches: list[LayerCache] = []
         self._page_size = 0
+        self._whole_step_wanted = whole_step
+        self._plan, self._plan_reason = (
+            native_plan(operators, self.shape, self.weights, self._frequencies)
+            if whole_step
+            else (None, "switched off")
+        )
 
-    def sharing_weights(self) -> LlamaRunner:
+    def sharing_weights(self, whole_step: bool | None = None) -> LlamaRunner:
         """Another runner on the same weights, with no KV cache yet."""
         return LlamaRunner(
             self.model,
             self.operators,
-            weight_kernel=self.weight_kernel,
             threads=self.threads,
             weights=self.weights,
+            whole_step=self._whole_step_wanted if whole_step is None else whole_step,
         )
 
     def allocate(self, pages: int, page_size: int) -> None:
@@ -60,6 +70,8 @@ class LlamaRunner:
         size = (pages, self.shape.kv_heads, page_size, self.shape.head_size)
         self._caches = [LayerCache(torch.zeros(size), torch.zeros(size)) for _ in range(self.shape.layers)]
         self._page_size = page_size
+        if self._plan is not None:
+            self._plan.bind(self._caches)
 
     @torch.no_grad()
     def forward(self, slices: Sequence[SequenceSlice]) -> torch.Tensor:
@@ -68,8 +80,10 @@ class LlamaRunner:
             raise RuntimeError("allocate() must be called before the first step")
         plan = attention_plan(slices, self._page_size)
         tokens = torch.tensor([token for one in slices for token in one.tokens], dtype=torch.int64)
-        hidden = self.hidden_states(tokens, plan, self._caches)
-        return self.head(hidden[logit_rows(slices)])
+        rows = logit_rows(slices)
+        if self._plan is not None:
+            return self._plan.step(tokens, plan, rows)
+        return self.head(self.hidden_states(tokens, plan, self._caches)[rows])
 
     def hidden_states(
         self, tokens: torch.Tensor, plan: AttentionPlan, caches: Sequence[LayerCache]
@@ -124,10 +138,27 @@ class LlamaRunner:
             "kv_bytes_per_token": self.shape.kv_elements_per_token() * KV_ELEMENT_BYTES,
             "config": self.shape.hugging_face_config(),
             "operators": self.operators.name,
-            "weight_kernel": self.weight_kernel,
+            "weight_kernel": self.operators.name,
+            "weight_kernel_detail": self._kernel_detail(),
+            "whole_step": {"active": self._plan is not None, "reason": self._plan_reason},
             "threads": self.threads,
         }
 
+    def _kernel_detail(self) -> str:
+        quantized = self.model.already_quantized()
+        if self.operators.name == "reference":
+            return (
+                f"PyTorch float32; {quantized} weights dequantized at load"
+                if quantized
+                else "PyTorch float32"
+            )
+        if quantized is None:
+            return "native float32 linear: the file holds floats, so nothing is packed to fewer bits"
+        return f"native kernels on the file's own {quantized} blocks, activations rounded to 8 bits"
+
     def counters(self) -> dict[str, int]:
-        """Calls by kernel of the operators in use."""
-        return self.operators.counters()
+        """Calls by kernel: of the operators, shared by all runners on them, and of this runner's whole steps."""
+        calls = Counter(self.operators.counters())
+        if self._plan is not None:
+            calls.update(self._plan.counters())
+        return dict(calls)

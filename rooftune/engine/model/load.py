@@ -14,6 +14,7 @@ from rooftune.engine.model.source import ModelSource, StoredModel
 from rooftune.engine.model.tokenizer import Tokenizer
 from rooftune.errors import EnvironmentProblem
 from rooftune.kernels.contracts import Operators
+from rooftune.kernels.table import operators
 from rooftune.progress import Progress
 
 
@@ -50,30 +51,21 @@ def load_runner(
 
     weight_kernel "reference": PyTorch float32 of the dequantized weights. "packed": native kernels on the
     file's own grid; matrices that the file holds as floats run in the native float32 linear, which
-    ``describe()["weight_kernel_detail"]`` says.
+    ``describe()["weight_kernel_detail"]`` says. EnvironmentProblem where the native kernels are not built.
     """
     stored = read_model(locate(str(model), progress))
-    return load_stored(stored, operators_for(weight_kernel, threads), weight_kernel, threads)
+    return load_stored(stored, operators(weight_kernel, threads), threads)
 
 
-def load_stored(
-    stored: StoredModel, operators: Operators, weight_kernel: str, threads: int | None
-) -> LoadedModel:
+def load_stored(stored: StoredModel, packed_by: Operators, threads: int | None = None) -> LoadedModel:
     """Pack a model that was read, with given operators."""
     try:
-        runner = LlamaRunner(stored, operators, weight_kernel=weight_kernel, threads=threads)
+        runner = LlamaRunner(stored, packed_by, threads=threads)
     except MemoryError as error:
         raise EnvironmentProblem(
             f"{stored.source.name}: not enough memory for {stored.shape.parameters() * 4 / 2**30:.1f} GiB of weights"
         ) from error
     return LoadedModel(runner, stored.tokenizer, template_of(stored), stored.shape, stored.source, stored)
-
-
-def operators_for(weight_kernel: Literal["reference", "packed"], threads: int) -> Operators:
-    """The operators behind a weight kernel. Raises EnvironmentProblem where the native ones are not built."""
-    from rooftune.kernels.table import operators
-
-    return operators("reference" if weight_kernel == "reference" else "native", threads)
 
 
 def template_of(stored: StoredModel) -> ChatTemplate | None:
