@@ -24,6 +24,7 @@ CLIENT_CPU_LIMIT = 0.70
 STALL_LIMIT = 0.25
 LENGTH_LIMIT = 0.99
 LITTLE_LIMIT = 0.20
+LITTLE_LIMIT_OF_STEPS = 0.50
 CACHE_MARGIN = 0.03
 TEMPLATE_TOKENS = 48.0
 """Tokens that a chat template may put before a conversation without a system message (its default one)."""
@@ -200,36 +201,40 @@ def _token_counts(given: GateInput) -> Gate:
 def _little(given: GateInput) -> Gate:
     """Little's law, L = λW: the server's own requests in the system against the client's rate × time."""
     name = "littles_law"
-    gauges = {s.name: s for s in given.series}
-    running = gauges.get("running")
-    if running is None or len(running.values) < 10:
-        return Gate(name, None, None, LITTLE_LIMIT, "the server tells no number of requests in the system")
-    window = max(1, given.load.end_ns - given.load.begin_ns)
-    total = sum(
-        r.end_ns - r.sent_ns for r in given.load.records if r.end_ns is not None and r.sent_ns is not None
-    )
-    ours = total / window
+    load = given.load
+    gauges = {
+        s.name: _inside(s, load) for s in given.series if s.name in ("open_requests", "running", "waiting")
+    }
+    open_requests = gauges.get("open_requests")
+    # Where only running and waiting are told they are those of the last step's end, which misses who came since.
+    limit = LITTLE_LIMIT if open_requests else LITTLE_LIMIT_OF_STEPS
+    samples = open_requests or gauges.get("running") or []
+    if len(samples) < 10:
+        return Gate(name, None, None, limit, "the server told its requests in the system fewer than 10 times")
+    window = max(1, load.end_ns - load.begin_ns)
+    spent = sum(r.end_ns - r.sent_ns for r in load.records if r.end_ns is not None and r.sent_ns is not None)
+    ours = spent / window
     waiting = gauges.get("waiting")
-    inside = [t <= given.load.end_ns and t >= given.load.begin_ns for t in running.times_ns]
-    theirs = float(np.mean([v for v, keep in zip(running.values, inside, strict=True) if keep] or [0.0]))
-    if waiting is not None:
-        theirs += float(
-            np.mean(
-                [v for t, v in zip(waiting.times_ns, waiting.values, strict=True) if t <= given.load.end_ns]
-                or [0]
-            )
-        )
+    theirs = float(np.mean(samples))
+    if not open_requests and waiting:
+        theirs += float(np.mean(waiting))
     # Twice-a-second samples of a small number scatter: half a request is within the method's own error.
-    scatter = 2.0 * float(np.std(running.values)) / len(running.values) ** 0.5
+    scatter = 2.0 * float(np.std(samples)) / len(samples) ** 0.5
     value = max(0.0, abs(ours - theirs) - max(0.5, scatter)) / max(ours, 1e-9)
-    ok = value <= LITTLE_LIMIT
+    ok = value <= limit
     reason = (
         f"client {ours:.2f} and server {theirs:.2f} requests in the system agree"
         if ok
         else f"client counts {ours:.2f} requests in the system, the server {theirs:.2f}: something between holds them, "
         "or others load the server"
     )
-    return Gate(name, ok, value, LITTLE_LIMIT, reason)
+    return Gate(name, ok, value, limit, reason)
+
+
+def _inside(series: Series, load: LoadResult) -> list[float]:
+    """Values sampled while the load ran."""
+    pairs = zip(series.times_ns, series.values, strict=True)
+    return [value for time, value in pairs if load.begin_ns <= time <= load.end_ns]
 
 
 def _client_cpu(given: GateInput) -> Gate:

@@ -30,17 +30,33 @@ def _mbu(context: MetricContext) -> MetricValue:
     moved = 0.0
     contexts = 0.0
     for step in context.steps:
-        contexts += step.get("context_tokens", 0.0)
+        new, rows = int(step.get("prefill_tokens", 0)), int(step.get("decode_rows", 0))
+        decode, before = _contexts(step, new, rows)
+        contexts += decode + before
         moved += step_bytes(
             shape,
             float(weights),
-            int(step.get("decode_rows", 0)),
-            step.get("context_tokens", 0.0),
-            prefill_tokens=int(step.get("prefill_tokens", 0)),
+            rows,
+            decode,
+            prefill_tokens=new,
+            prefill_context=before,
             kv_element_bytes=element,
         )
     working_set = float(weights) + contexts / len(context.steps) * float(per_token)
     return MetricValue("mbu", moved / (facts.step_seconds * facts.roofs.bandwidth_at(working_set)), "share")
+
+
+def _contexts(step: dict[str, float], new: int, rows: int) -> tuple[float, float]:
+    """Cached tokens that a step's decode rows read, and that its prompt chunks read.
+
+    ``decode_context`` and ``prefill_context`` sum the context over the step's tokens; a chunk reads its sequence's
+    cached tokens once, not once a token, and the keys of its own tokens are not read from the cache. A log without
+    them tells ``context_tokens``, which is the decode rows' where the step has no prompt tokens.
+    """
+    if "decode_context" not in step:
+        return (step.get("context_tokens", 0.0), 0.0) if rows and not new else (0.0, 0.0)
+    before = step.get("prefill_context", 0.0) / new - (new + 1) / 2 if new else 0.0
+    return step["decode_context"], max(0.0, before)
 
 
 METRICS = (
