@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_REQUESTS = 60
 _DEFAULT_USERS = 4
+_FASTEST_USER = 20
+"""Answers per second and user that a closed loop by the clock is prepared for; where they come faster, a note says so."""
 _CLOSED_LOOP_ROOM = 20_000
 """Most requests prepared for a closed loop that ends by the clock."""
 
@@ -189,7 +191,7 @@ def _measure(
         )
         notes.append(f"input lengths are approximate: {why}")
     closed = workload.arrivals.process == "concurrency"
-    return measure(
+    run = measure(
         found.target,
         schedule,
         slo=bounds,
@@ -202,6 +204,12 @@ def _measure(
         percentiles=tuple(g.metric.rsplit("_", 1)[-1] for g in goals),
         maximum_seconds=seconds if closed else None,
     )
+    lasted = (run.end_ns - run.begin_ns) / 1e9
+    if closed and seconds is not None and run.complete and lasted < seconds and len(run.records) == count:
+        notes.append(
+            f"all {count} prepared requests were answered after {lasted:.1f} s: use --requests for more"
+        )
+    return run
 
 
 def _settle_rate(found: Open, workload: Workload, progress: Progress) -> float:
@@ -243,7 +251,7 @@ def _roofs(found: Open, progress: Progress) -> Any:
 def _count(
     asked: Asked, workload: Workload, rate: float | None, seconds: float | None, goals: list[Goal]
 ) -> int:
-    """How many requests: as asked, as the duration gives, or enough for the goals' percentiles."""
+    """How many requests are prepared: as asked, as the duration gives, or enough for the goals' percentiles."""
     from rooftune.metrics.percentile import minimum_sample
 
     if asked.requests is not None:
@@ -252,7 +260,7 @@ def _count(
         if rate is not None:
             return max(1, math.ceil(rate * seconds))
         users = workload.arrivals.users or 1
-        return min(_CLOSED_LOOP_ROOM, max(users, math.ceil(users * seconds * 20)))
+        return min(_CLOSED_LOOP_ROOM, max(users, math.ceil(users * seconds * _FASTEST_USER)))
     if workload.requests != "auto":
         return workload.requests
     shares = [

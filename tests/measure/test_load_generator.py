@@ -68,6 +68,13 @@ def test_closed_loop_never_has_more_in_flight_than_users_and_schedules_after_the
     assert sum(r.scheduled_ns in ends for r in records) == 21
 
 
+def test_a_closed_loop_ends_by_the_clock() -> None:
+    with running(Behaviour(ttft=0.05, itl=0.0)) as server:
+        outcome = run_load(target(server.url), schedule(500, users=2), maximum_seconds=0.4)
+    assert 4 <= len(outcome.records) <= 18 and not outcome.interrupted
+    assert all(r.succeeded for r in outcome.records), "a request that was on its way is waited for"
+
+
 def test_coordinated_omission_is_in_the_open_loop_and_missing_from_the_closed_one() -> None:
     """A server that stands still for 0.3 s of every 0.6 s."""
     stall = Behaviour(ttft=0.0, itl=0.0, tokens=1, stall_every=0.6, stall_for=0.3)
