@@ -62,7 +62,7 @@ def check_request(
         raise RequestRefused("the prompt is empty; at least one token is needed")
     if sampling.maximum_tokens < 1:
         raise RequestRefused(f"maximum_tokens is {sampling.maximum_tokens}; it must be at least 1")
-    if vocabulary is not None and not all(0 <= token < vocabulary for token in request.prompt):
+    if vocabulary is not None and not 0 <= min(request.prompt) <= max(request.prompt) < vocabulary:
         raise RequestRefused(f"the prompt has a token outside the vocabulary of {vocabulary} tokens")
     if not (sampling.temperature >= 0 and math.isfinite(sampling.temperature)):
         raise RequestRefused(f"temperature is {sampling.temperature}; it must be a number of at least 0")

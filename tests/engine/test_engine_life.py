@@ -28,7 +28,7 @@ def finished(collector: Collector, ids: list[str]) -> bool:
 
 
 def test_requests_from_many_threads_are_served_and_the_pool_is_empty_after() -> None:
-    engine, collector = make(ToyRunner() and SMALL, ToyRunner(delay=0.0005))
+    engine, collector = make(SMALL, ToyRunner(delay=0.0005))
     engine.start()
     ids = [f"t{thread}-{index}" for thread in range(4) for index in range(5)]
 
