@@ -54,7 +54,13 @@ def summarize(result: Result, configuration_file: str | None = None) -> Renderab
         parts += [_techniques(tried), Text()]
     rest = len(result.techniques) - len(tried)
     if rest:
-        parts += [Text(f"{words.plural(rest, 'technique')} do not apply or were not tried; the report says why.", "dim"), Text()]
+        parts += [
+            Text(
+                f"{words.plural(rest, 'technique')} do not apply or were not tried; the report says why.",
+                "dim",
+            ),
+            Text(),
+        ]
     for line in result.side_effects:
         parts.append(_pair("Got worse", line))
     parts += _next(result, configuration_file)
@@ -67,7 +73,9 @@ def _ordered(result: Result) -> list[TechniqueOutcome]:
 
 def _headline(result: Result) -> RenderableType:
     sign, word, _ = labels.VERDICTS[result.verdict]
-    head = Text.assemble((f" {sign} {word} ", _STYLES[result.verdict]), "  ", words.one_line(result.statement))
+    head = Text.assemble(
+        (f" {sign} {word} ", _STYLES[result.verdict]), "  ", words.one_line(result.statement)
+    )
     if not result.partial:
         return head
     reason = words.one_line(result.partial_reason or "it was stopped before the end")
@@ -77,7 +85,9 @@ def _headline(result: Result) -> RenderableType:
 def _goals(result: Result) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     for name in ("Goal", "Target", "Baseline", "Final", "Effect (95 %)", ""):
-        table.add_column(name, justify="right" if name in ("Target", "Baseline", "Final") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("Target", "Baseline", "Final") else "left", overflow="fold"
+        )
     money = summary.currency(result)
     for goal in result.goals:
         met = summary.met_words(goal)
@@ -102,7 +112,10 @@ def _proof(result: Result) -> RenderableType:
     if result.quality is not None:
         lines.append(_pair("Quality", result.quality.statement))
     if result.cost is not None:
-        cost, full = result.cost, result.cost.final_saturated is not None and result.cost.baseline_saturated is not None
+        cost, full = (
+            result.cost,
+            result.cost.final_saturated is not None and result.cost.baseline_saturated is not None,
+        )
         before = cost.baseline_saturated if full else cost.baseline_per_million_output_tokens
         after = cost.final_saturated if full else cost.final_per_million_output_tokens
         where = "with all slots busy" if full else f"at {summary.offered_load(result)}"
@@ -112,9 +125,16 @@ def _proof(result: Result) -> RenderableType:
         found = result.bottleneck.get(arm)
         if found is not None:
             sure = f", {labels.STATUSES[found.status]}" + (
-                f" with confidence {words.percent(found.confidence, 2)}" if found.confidence is not None else ""
+                f" with confidence {words.percent(found.confidence, 2)}"
+                if found.confidence is not None
+                else ""
             )
-            lines.append(_pair("Bottleneck" if arm == "baseline" else "  now", f"{labels.cause(found.cause)} ({found.cause}{sure})"))
+            lines.append(
+                _pair(
+                    "Bottleneck" if arm == "baseline" else "  now",
+                    f"{labels.cause(found.cause)} ({found.cause}{sure})",
+                )
+            )
     return Group(*lines)
 
 
@@ -123,13 +143,18 @@ def _techniques(tried: list[TechniqueOutcome]) -> RenderableType:
     for technique in tried:
         sign, word = labels.DECISIONS[technique.decision]
         head = Text.assemble(
-            (f"{sign} {word:<12} ", _DECISION_STYLES.get(technique.decision, "")), (words.one_line(technique.title), "bold")
+            (f"{sign} {word:<12} ", _DECISION_STYLES.get(technique.decision, "")),
+            (words.one_line(technique.title), "bold"),
         )
         lines.append(Padding(head, (0, 0, 0, 2)))
         lines.append(Padding(Text(words.one_line(technique.reason)), (0, 0, 0, 17)))
         for metric, effect in technique.measured.items():
             predicted = next((p for p in technique.predicted if p.metric == metric), None)
-            said = f"; predicted × {words.number(predicted.low, 2)} to {words.number(predicted.high, 2)}" if predicted else ""
+            said = (
+                f"; predicted × {words.number(predicted.low, 2)} to {words.number(predicted.high, 2)}"
+                if predicted
+                else ""
+            )
             text = f"{labels.label(metric)}: {words.ratio(effect)}, measured × {words.number(effect.value, 2)}{said}"
             lines.append(Padding(Text(words.one_line(text), "dim"), (0, 0, 0, 17)))
     return Group(*lines)

@@ -36,10 +36,17 @@ def _walk(data: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
         name = _name(str(key))
         path = f"{prefix} · {name}" if prefix else name
         if isinstance(value, Mapping) and set(value) >= {"value", "low", "high"}:
-            found.append((path, f"{words.number(value['value'])} ({words.number(value['low'])} to {words.number(value['high'])})"))
+            found.append(
+                (
+                    path,
+                    f"{words.number(value['value'])} ({words.number(value['low'])} to {words.number(value['high'])})",
+                )
+            )
         elif isinstance(value, Mapping):
             unit = str(key) if str(key) in _RATE_TABLES else ""
-            found += _walk({f"{k}": _Rate(v) if unit and _is_number(v) else v for k, v in value.items()}, path)
+            found += _walk(
+                {f"{k}": _Rate(v) if unit and _is_number(v) else v for k, v in value.items()}, path
+            )
         elif isinstance(value, list | tuple):
             found.append((path, _listed(value)))
         else:

@@ -91,7 +91,11 @@ def value(metric: str, amount: float | None, unit: str = "", currency: str = "")
         return words.money(amount, currency or unit or "USD")
     if dimension == "rate":
         return f"{words.number(amount)}/s"
-    return f"{words.number(amount)} {unit}".strip() if unit not in ("plain", "count", "1") else words.number(amount)
+    return (
+        f"{words.number(amount)} {unit}".strip()
+        if unit not in ("plain", "count", "1")
+        else words.number(amount)
+    )
 
 
 def bound(target: str) -> str:

@@ -13,15 +13,25 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~>$]|^[-+]|(?<=^[0-9])[.)])")
 def to_markdown(result: Result) -> str:
     """Verdict, goals, proof, techniques, configuration; every table cell on one line."""
     sign, word, _ = labels.VERDICTS[result.verdict]
-    lines = [f"# {sign} {word}: {text(str(result.model.get('name', result.spec.get('model', 'model'))))}", "", text(result.statement), ""]
+    lines = [
+        f"# {sign} {word}: {text(str(result.model.get('name', result.spec.get('model', 'model'))))}",
+        "",
+        text(result.statement),
+        "",
+    ]
     if result.partial:
-        lines += [f"> **Partial result.** {text(result.partial_reason or 'It was stopped before the end.')}", ""]
+        lines += [
+            f"> **Partial result.** {text(result.partial_reason or 'It was stopped before the end.')}",
+            "",
+        ]
     if result.verdict == "invalid":
         lines += ["> **Invalid.** These numbers must not be used for a decision.", ""]
     lines += _goals(result) + _proof(result) + _changes(result) + _techniques(result)
     if result.next_step:
         lines += [f"**Next:** {text(result.next_step)}", ""]
-    lines.append(f"Rooftune {text(result.rooftune_version)}, {text(words.moment(result.created_at))}, {words.duration(result.seconds)}.")
+    lines.append(
+        f"Rooftune {text(result.rooftune_version)}, {text(words.moment(result.created_at))}, {words.duration(result.seconds)}."
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -32,7 +42,12 @@ def text(value: str) -> str:
 
 
 def _table(header: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{'---|' * len(header)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+        "",
+    ]
 
 
 def _goals(result: Result) -> list[str]:
@@ -65,7 +80,11 @@ def _proof(result: Result) -> list[str]:
     if result.cost is not None:
         cost = result.cost
         for where, before, after in (
-            (f"at {summary.offered_load(result)}", cost.baseline_per_million_output_tokens, cost.final_per_million_output_tokens),
+            (
+                f"at {summary.offered_load(result)}",
+                cost.baseline_per_million_output_tokens,
+                cost.final_per_million_output_tokens,
+            ),
             ("with all slots busy", cost.baseline_saturated, cost.final_saturated),
         ):
             money = f"{words.money(before, cost.currency)} → {words.money(after, cost.currency)}"
@@ -85,7 +104,9 @@ def _changes(result: Result) -> list[str]:
     changed = summary.changes(result)
     if not changed:
         return ["## What changed", "", "Nothing.", ""]
-    rows = [[text(c.switch), text(c.before), text(c.after), text(", ".join(c.because) or "–")] for c in changed]
+    rows = [
+        [text(c.switch), text(c.before), text(c.after), text(", ".join(c.because) or "–")] for c in changed
+    ]
     back = summary.rollback(result)
     end = [f"Go back: {text(back)}", ""] if back else []
     return ["## What changed", "", *_table(["Switch", "Before", "After", "Because of"], rows), *end]
@@ -96,7 +117,8 @@ def _techniques(result: Result) -> list[str]:
     for index in summary.in_order(result):
         technique = result.techniques[index]
         predicted = "; ".join(
-            f"{labels.label(p.metric)} × {words.number(p.low, 2)} to {words.number(p.high, 2)}" for p in technique.predicted
+            f"{labels.label(p.metric)} × {words.number(p.low, 2)} to {words.number(p.high, 2)}"
+            for p in technique.predicted
         )
         measured = "; ".join(f"{labels.label(m)} {words.ratio(e)}" for m, e in technique.measured.items())
         rows.append(
@@ -108,4 +130,8 @@ def _techniques(result: Result) -> list[str]:
                 text(technique.reason),
             ]
         )
-    return ["## Techniques", "", *_table(["Technique", "Decision", "Predicted", "Measured", "Reason"], rows)] if rows else []
+    return (
+        ["## Techniques", "", *_table(["Technique", "Decision", "Predicted", "Measured", "Reason"], rows)]
+        if rows
+        else []
+    )

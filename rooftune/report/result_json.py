@@ -150,14 +150,18 @@ def _decode(kind: Any, data: Any, path: str) -> Any:
         return _decode(inner, data, path)
     if origin is typing.Literal:
         if data not in typing.get_args(kind):
-            raise WrongInput(f"{path} is {data!r}, expected one of {', '.join(map(repr, typing.get_args(kind)))}")
+            raise WrongInput(
+                f"{path} is {data!r}, expected one of {', '.join(map(repr, typing.get_args(kind)))}"
+            )
         return data
     if origin is list:
         return [
             _decode(typing.get_args(kind)[0], v, f"{path}[{i}]") for i, v in enumerate(_as(list, data, path))
         ]
     if origin is dict:
-        return {k: _decode(typing.get_args(kind)[1], v, f"{path}.{k}") for k, v in _as(dict, data, path).items()}
+        return {
+            k: _decode(typing.get_args(kind)[1], v, f"{path}.{k}") for k, v in _as(dict, data, path).items()
+        }
     if is_dataclass(kind):
         return _decode_fields(kind, _as(dict, data, path), path)
     if kind is float:
@@ -183,5 +187,7 @@ def _as(kind: Any, data: Any, path: str) -> Any:
     """``data`` if it has the type; a bool is never taken for a number."""
     if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
         names = kind if isinstance(kind, tuple) else (kind,)
-        raise WrongInput(f"{path} is a {type(data).__name__}, expected {' or '.join(k.__name__ for k in names)}")
+        raise WrongInput(
+            f"{path} is a {type(data).__name__}, expected {' or '.join(k.__name__ for k in names)}"
+        )
     return data

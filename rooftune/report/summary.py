@@ -10,7 +10,14 @@ from rooftune.store.result import Decision, GoalOutcome, Result
 
 FEWEST_ROUNDS = 6
 """Rounds below which nothing counts as confirmed."""
-_ORDER: tuple[Decision, ...] = ("accepted", "rejected", "inconclusive", "failed", "not_applicable", "not_tried")
+_ORDER: tuple[Decision, ...] = (
+    "accepted",
+    "rejected",
+    "inconclusive",
+    "failed",
+    "not_applicable",
+    "not_tried",
+)
 TRIED: frozenset[Decision] = frozenset({"accepted", "rejected", "inconclusive", "failed"})
 
 
@@ -44,7 +51,9 @@ def strength(result: Result) -> Strength:
     invalid = sum(1 for run in result.runs if not run.valid)
     lines = []
     if rounds:
-        lines.append(f"{words.plural(rounds, 'round')}, both under the same requests{'; 95 % intervals' if result.effects else ''}")
+        lines.append(
+            f"{words.plural(rounds, 'round')}, both under the same requests{'; 95 % intervals' if result.effects else ''}"
+        )
     floor = _noise(result) or _spread(result)
     if floor:
         lines.append(floor)
@@ -102,7 +111,9 @@ def changes(result: Result) -> list[Change]:
 
 def rollback(result: Result) -> str | None:
     """The line that goes back, as the loop wrote it, or the switches that it comes to. None when nothing changed."""
-    written = next((line for line in result.changes if line.lower().lstrip().startswith(("rollback", "roll back"))), None)
+    written = next(
+        (line for line in result.changes if line.lower().lstrip().startswith(("rollback", "roll back"))), None
+    )
     if written is not None:
         return written.partition(":")[2].strip() or written
     back = [f"{c.switch} = {c.before}" for c in changes(result)]

@@ -64,14 +64,23 @@ def measure(page: str, width: int, folder: Path, height: int = 900) -> dict[str,
     )
     file = folder / f"measure-{width}.html"
     file.write_text(outer, encoding="utf-8")
-    dom = _run([f"--window-size={max(width, 600)},{height}", "--virtual-time-budget=4000", "--dump-dom", file.as_uri()])
+    dom = _run(
+        [
+            f"--window-size={max(width, 600)},{height}",
+            "--virtual-time-budget=4000",
+            "--dump-dom",
+            file.as_uri(),
+        ]
+    )
     found = re.search(r'<pre id="out">(.*?)</pre>', dom, re.S)
     assert found, "the page did not report its layout"
     return dict(json.loads(html.unescape(found.group(1))))
 
 
-def screenshot(page: str, width: int, height: int, target: Path, *, dark: bool = False, scale: float = 1) -> Path:
-    """A picture of the page in a window of that size; narrower than 500 through a frame."""
+def screenshot(
+    page: str, width: int, height: int, target: Path, *, dark: bool = False, scale: float = 1
+) -> Path:
+    """A picture of the page in a window of that size; below 500, where the layout would stay at 500, through a frame."""
     source = target.with_suffix(".page.html")
     source.write_text(page, encoding="utf-8")
     shown = source
@@ -84,7 +93,7 @@ def screenshot(page: str, width: int, height: int, target: Path, *, dark: bool =
         )
     _run(
         [
-            f"--window-size={max(width, 500)},{height}", f"--force-device-scale-factor={scale}", "--virtual-time-budget=4000",
+            f"--window-size={width},{height}", f"--force-device-scale-factor={scale}", "--virtual-time-budget=4000",
             f"--blink-settings=preferredColorScheme={0 if dark else 1}", f"--screenshot={target}", shown.as_uri(),
         ]
     )  # fmt: skip

@@ -24,7 +24,13 @@ BASELINE = {
     "weight_kernel": "packed", "token_budget": 256,
 }  # fmt: skip
 FINAL = {**BASELINE, "batching": "continuous", "slots": 12, "prefix_cache": "hash"}
-DEFAULTS = {**BASELINE, "batching": "continuous", "slots": 16, "prefix_cache": "hash", "chunked_prefill": True}
+DEFAULTS = {
+    **BASELINE,
+    "batching": "continuous",
+    "slots": 16,
+    "prefix_cache": "hash",
+    "chunked_prefill": True,
+}
 GATES = ("send_lag", "errors", "requests_enough", "output_lengths", "prefix_reset", "client_load")
 
 
@@ -207,11 +213,16 @@ def _runs() -> list[RunSummary]:
                     stage="confirm",
                     round=number,
                     valid=valid,
-                    metrics={"ttft_p95": 2.2 + number / 50 if arm == "baseline" else 0.57 + number / 90, "tpot_p95": 0.09},
+                    metrics={
+                        "ttft_p95": 2.2 + number / 50 if arm == "baseline" else 0.57 + number / 90,
+                        "tpot_p95": 0.09,
+                    },
                     path=f"runs/r{number:02}{arm[0]}7c1e",
                     started_at=f"2026-10-02T09:{10 + number:02}:00+00:00",
                     order=2 * number + position,
-                    reason=None if valid else "send_lag_p99 41 ms is above 20 ms: the client was late; measured again",
+                    reason=None
+                    if valid
+                    else "send_lag_p99 41 ms is above 20 ms: the client was late; measured again",
                     requests=72,
                     gates={gate: gate != "send_lag" or valid for gate in GATES} | {"client_load": None},
                 )
@@ -343,6 +354,9 @@ def no_effect() -> Result:
         final_configuration=dict(BASELINE),
         goals=[replace(g, final=g.baseline, met=g.metric in ("kl_mean", "top1_agreement"), effect=flat, verdict="no effect") for g in result.goals],
         effects=dict.fromkeys(result.effects, flat),
+        table={m: {**v, "final": v["baseline"]} for m, v in result.table.items()},
+        latency={**result.latency, "final": {k: latencies(v[200], 0.3, 11) for k, v in result.latency["baseline"].items()}},
+        cost=CostOutcome("USD", 0.10, 0.672, 0.671, "at the offered load", 0.61, 0.612),
         techniques=techniques,
         side_effects=[],
         changes=[],
@@ -397,14 +411,35 @@ def regressed() -> Result:
     result = improved()
     worse = Interval(1.21, 1.14, 1.29)
     quality = QualityOutcome(
-        0.081, 0.094, 1.3, 0.874, 0.86, 4096, 1.9e-6, False, "Answers got worse: KL is 0.081, above the margin of 0.02."
+        0.081,
+        0.094,
+        1.3,
+        0.874,
+        0.86,
+        4096,
+        1.9e-6,
+        False,
+        "Answers got worse: KL is 0.081, above the margin of 0.02.",
     )
     return replace(
         result,
         verdict="regressed",
         statement="The configuration in the spec is worse: TTFT p95 is 21 % higher (14 % to 29 %) and answers changed.",
-        goals=[replace(g, effect=worse, verdict="regressed", met=False) for g in result.goals],
-        effects=dict.fromkeys(result.effects, worse),
+        goals=[
+            replace(g, final=final, effect=effect, verdict="regressed", met=False)
+            for g, final, effect in zip(
+                result.goals,
+                (0.52, 2.9, 0.081, 0.874),
+                (Interval(0.82, 0.74, 0.91), worse, None, None),
+                strict=True,
+            )
+        ],
+        effects={**dict.fromkeys(result.effects, worse), "slo_attainment": Interval(0.82, 0.74, 0.91)},
+        table={
+            m: {**v, "final": v["baseline"] and 1.21 * v["baseline"]}
+            for m, v in result.table.items()
+            if m != "slo_attainment"
+        },
         quality=quality,
     )
 
@@ -421,7 +456,7 @@ def invalid() -> Result:
     )  # fmt: skip
 
 
-HOSTILE = "<script>alert('x')</script>\" onload=\"y\" {{7*7}} ]]> --> \u202egnp.exe\u202c [bold red]\x1b[31m"
+HOSTILE = '<script>alert(\'x\')</script>" onload="y" {{7*7}} ]]> --> \u202egnp.exe\u202c [bold red]\x1b[31m'
 LONG = "a-very-long-model-name-without-any-place-to-break-" * 6
 RTL = "نموذج كبير جدا 42"
 
@@ -442,12 +477,18 @@ def hostile() -> Result:
         techniques=[technique, *result.techniques[1:]],
         final_configuration={**result.final_configuration, LONG: HOSTILE},
         side_effects=[HOSTILE, LONG, RTL],
-        goals=[*result.goals, GoalOutcome(LONG, HOSTILE, "<=", 1.0, HOSTILE, 1.0, 2.0, False, reason=HOSTILE)],
+        goals=[
+            *result.goals,
+            GoalOutcome(LONG, HOSTILE, "<=", 1.0, HOSTILE, 1.0, 2.0, False, reason=HOSTILE),
+        ],
         table={**result.table, HOSTILE: {"baseline": 1.0, "final": math.nan, LONG: 3.0}},
         runs=[replace(result.runs[0], id=LONG, path=f"/{LONG}", reason=HOSTILE)],
         next_step=HOSTILE,
         changes=[HOSTILE, LONG],
-        bottleneck={"baseline": Bottleneck(HOSTILE, "unknown", None, None, [HOSTILE, LONG], HOSTILE), "final": None},
+        bottleneck={
+            "baseline": Bottleneck(HOSTILE, "unknown", None, None, [HOSTILE, LONG], HOSTILE),
+            "final": None,
+        },
         time_split={"final": {"parts": [{"name": f"{HOSTILE}{LONG}", "seconds": 0.01, "kind": HOSTILE}]}},
     )
 
@@ -456,8 +497,12 @@ def many_techniques() -> Result:
     result = improved()
     tried: list[TechniqueOutcome] = []
     for index in range(40):
-        decision: Any = ("accepted", "rejected", "inconclusive", "failed", "not_applicable", "not_tried")[index % 6]
-        effect = Interval(math.exp((index % 9 - 4) / 4), math.exp((index % 9 - 4.6) / 4), math.exp((index % 9 - 3.2) / 4))
+        decision: Any = ("accepted", "rejected", "inconclusive", "failed", "not_applicable", "not_tried")[
+            index % 6
+        ]
+        effect = Interval(
+            math.exp((index % 9 - 4) / 4), math.exp((index % 9 - 4.6) / 4), math.exp((index % 9 - 3.2) / 4)
+        )
         tried.append(
             TechniqueOutcome(
                 name=f"technique_{index}", title=f"Technique number {index}", decision=decision,

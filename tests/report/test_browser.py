@@ -14,7 +14,9 @@ from rooftune.report.html.page import render_html
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.skipif(chromium.CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
+    pytest.mark.skipif(
+        chromium.CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"
+    ),
 ]
 
 
@@ -41,7 +43,10 @@ def test_a_page_that_is_too_wide_is_caught(tmp_path: Path) -> None:
 
 def test_light_and_dark_are_different_pictures(tmp_path: Path) -> None:
     page = render_html(sample_result.improved())
-    shots = [chromium.screenshot(page, 1280, 900, tmp_path / f"{dark}.png", dark=dark).read_bytes() for dark in (False, True)]
+    shots = [
+        chromium.screenshot(page, 1280, 900, tmp_path / f"{dark}.png", dark=dark).read_bytes()
+        for dark in (False, True)
+    ]
     for shot in shots:
         assert shot[:8] == b"\x89PNG\r\n\x1a\n"
         assert struct.unpack(">II", shot[16:24]) == (1280, 900)

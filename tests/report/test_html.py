@@ -81,7 +81,7 @@ def test_structure_for_screen_reader_and_keyboard(pages: dict[str, str], name: s
     identifiers = Counter(a["id"] for _, a in page.elements if a.get("id"))
     assert max(identifiers.values()) == 1
     for _, attributes in page.elements:
-        for target in ((attributes.get("aria-labelledby") or "").split()):
+        for target in (attributes.get("aria-labelledby") or "").split():
             assert target in identifiers
         if (attributes.get("href") or "").startswith("#"):
             assert (attributes["href"] or "")[1:] in identifiers
@@ -138,7 +138,13 @@ def test_reasons_of_what_is_missing_are_shown() -> None:
         bottleneck={}, missing={"quality": "no text to compare on", "cost": "no price", "roofs": "the probe was skipped"},
     )  # fmt: skip
     words = Page(render_html(result)).words()
-    for reason in ("no text to compare on", "no price", "the probe was skipped", "No latencies were recorded", "No run was finished"):
+    for reason in (
+        "no text to compare on",
+        "no price",
+        "the probe was skipped",
+        "No latencies were recorded",
+        "No run was finished",
+    ):
         assert reason in words
 
 
@@ -150,4 +156,6 @@ def test_fewer_rounds_than_a_confirmation_needs_is_weak() -> None:
 
 def test_a_missing_value_is_never_shown_as_nan(pages: dict[str, str]) -> None:
     for text in pages.values():
-        assert not re.search(r"\b(?:nan|inf|None)\b", Page(text).words().replace("None: invalid", "").replace("None of 4", ""))
+        assert not re.search(
+            r"\b(?:nan|inf|None)\b", Page(text).words().replace("None: invalid", "").replace("None of 4", "")
+        )

@@ -28,7 +28,9 @@ from rooftune.store.result import GoalOutcome, Interval, Result
 
 ISSUE_KEYS = ("verdict", "goals", "bottleneck", "techniques", "quality", "cost", "runs", "report")
 
-SMALL = replace(sample_result.improved(), latency={"final": {"ttft": [0.1, 0.2]}}, runs=sample_result.improved().runs[:2])
+SMALL = replace(
+    sample_result.improved(), latency={"final": {"ttft": [0.1, 0.2]}}, runs=sample_result.improved().runs[:2]
+)
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 intervals = st.builds(Interval, numbers, numbers, numbers)
@@ -51,7 +53,9 @@ results = st.builds(
     maps,
     st.lists(goals, max_size=3),
     st.dictionaries(st.text(max_size=8), intervals, max_size=3),
-    st.dictionaries(st.text(max_size=8), st.dictionaries(st.text(max_size=5), st.none() | numbers, max_size=3), max_size=3),
+    st.dictionaries(
+        st.text(max_size=8), st.dictionaries(st.text(max_size=5), st.none() | numbers, max_size=3), max_size=3
+    ),
 )
 
 
@@ -95,7 +99,9 @@ def test_what_is_not_finite_is_null_and_says_why() -> None:
 
 
 def test_a_missing_part_has_a_reason() -> None:
-    data = result_to_json(replace(sample_result.improved(), quality=None, roofs=None, missing={"roofs": "the probe failed"}))
+    data = result_to_json(
+        replace(sample_result.improved(), quality=None, roofs=None, missing={"roofs": "the probe failed"})
+    )
     assert data["quality"] is None and data["missing"]["quality"]
     assert data["missing"]["roofs"] == "the probe failed"
 
@@ -103,7 +109,13 @@ def test_a_missing_part_has_a_reason() -> None:
 def test_values_of_numpy_and_paths_become_plain() -> None:
     result = replace(
         sample_result.improved(),
-        noise={"a": numpy.float32(0.5), "b": numpy.arange(3), "c": Path("x/y"), "d": {3, 1}, 4: numpy.bool_(True)},
+        noise={
+            "a": numpy.float32(0.5),
+            "b": numpy.arange(3),
+            "c": Path("x/y"),
+            "d": {3, 1},
+            4: numpy.bool_(True),
+        },
     )
     data = json.loads(dumps(result))["noise"]
     assert data == {"a": 0.5, "b": [0, 1, 2], "c": "x/y", "d": [1, 3], "4": True}
@@ -135,7 +147,11 @@ def test_what_does_not_fit_is_named(change: dict[str, Any], message: str) -> Non
 
 def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = write_result(sample_result.improved(), tmp_path / "new" / "folder")
-    assert load_result(path) == load_result(path.parent) == result_from_json(result_to_json(sample_result.improved()))
+    assert (
+        load_result(path)
+        == load_result(path.parent)
+        == result_from_json(result_to_json(sample_result.improved()))
+    )
     assert [p.name for p in path.parent.iterdir()] == ["result.json"]
     before = path.read_bytes()
     with pytest.raises(TypeError):
@@ -144,7 +160,9 @@ def test_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["result.json"]
 
 
-def test_a_failing_rename_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_rename_leaves_the_old_file_and_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_whole(tmp_path / "a.txt", "old")
 
     def full(self: Path, target: Path) -> Path:

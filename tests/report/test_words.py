@@ -39,7 +39,9 @@ def test_shares_change_by_points() -> None:
 
 
 @given(st.floats(0.01, 100), st.floats(1.0, 3.0), st.floats(1.0, 3.0))
-def test_a_direction_is_only_claimed_when_the_interval_excludes_no_effect(value: float, down: float, up: float) -> None:
+def test_a_direction_is_only_claimed_when_the_interval_excludes_no_effect(
+    value: float, down: float, up: float
+) -> None:
     effect = Interval(value, value / down, value * up)
     text = words.ratio(effect)
     decided = not effect.low <= 1 <= effect.high
@@ -60,7 +62,13 @@ def test_a_number_keeps_three_significant_digits(value: float) -> None:
 
 @given(st.one_of(st.none(), st.floats()))
 def test_nothing_missing_is_ever_written_as_a_number(value: float | None) -> None:
-    for text in (words.number(value), words.duration(value), words.percent(value), words.money(value, "USD"), words.scaled(value, "B")):
+    for text in (
+        words.number(value),
+        words.duration(value),
+        words.percent(value),
+        words.money(value, "USD"),
+        words.scaled(value, "B"),
+    ):
         assert "nan" not in text.lower() and "inf" not in text.lower() and "None" not in text
         assert (text == words.MISSING) == (value is None or not math.isfinite(value))
 

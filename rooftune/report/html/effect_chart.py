@@ -63,7 +63,9 @@ def effect_rows(technique: TechniqueOutcome, scale: Scale) -> list[EffectRow]:
                 metric,
                 labels.label(metric),
                 _plot(metric, prediction, effect, scale),
-                f"Predicted × {words.number(prediction.low, 2)} to {words.number(prediction.high, 2)}" if prediction else "Not predicted",
+                f"Predicted × {words.number(prediction.low, 2)} to {words.number(prediction.high, 2)}"
+                if prediction
+                else "Not predicted",
                 prediction.basis if prediction else "",
                 words.ratio(effect) if effect else "not measured",
                 tone(metric, effect),
@@ -76,7 +78,13 @@ def effect_rows(technique: TechniqueOutcome, scale: Scale) -> list[EffectRow]:
 def axis(scale: Scale) -> Markup:
     """The tick labels, drawn once under the rows of a technique."""
     marks = [
-        element("text", "no change" if tick == 1 else f"× {tick:g}", x=share(scale(tick)), y=12, text_anchor="middle")
+        element(
+            "text",
+            "no change" if tick == 1 else f"× {tick:g}",
+            x=share(scale(tick)),
+            y=12,
+            text_anchor="middle",
+        )
         for tick in ratio_ticks(scale, 5)
     ]
     return element("svg", *marks, class_="ratio-axis", width="100%", height=16, aria_hidden="true")
@@ -84,13 +92,25 @@ def axis(scale: Scale) -> Markup:
 
 def _plot(metric: str, prediction: Prediction | None, effect: Interval | None, scale: Scale) -> Markup:
     pieces = [
-        element("line", x1=share(scale(t)), x2=share(scale(t)), y1=0, y2=30, class_="one" if t == 1 else "grid")
+        element(
+            "line", x1=share(scale(t)), x2=share(scale(t)), y1=0, y2=30, class_="one" if t == 1 else "grid"
+        )
         for t in ratio_ticks(scale, 5)
     ]
     spoken = [labels.label(metric)]
     if prediction is not None and words.known(prediction.low) and words.known(prediction.high):
         left, right = scale(prediction.low), scale(prediction.high)
-        pieces.append(element("rect", x=share(left), y=8, width=share(max(right - left, 0.004)), height=14, rx=3, class_="predicted"))
+        pieces.append(
+            element(
+                "rect",
+                x=share(left),
+                y=8,
+                width=share(max(right - left, 0.004)),
+                height=14,
+                rx=3,
+                class_="predicted",
+            )
+        )
         spoken.append(f"predicted ratio {words.number(prediction.low)} to {words.number(prediction.high)}")
     if effect is not None and all(map(words.known, (effect.value, effect.low, effect.high))):
         kind = tone(metric, effect)
@@ -98,4 +118,6 @@ def _plot(metric: str, prediction: Prediction | None, effect: Interval | None, s
         pieces.append(element("line", x1=low, x2=high, y1=15, y2=15, class_=f"whisker {kind}"))
         pieces.append(element("circle", cx=middle, cy=15, r=5, class_=f"dot {kind}"))
         spoken.append(f"measured {words.ratio(effect)}")
-    return element("svg", *pieces, role="img", aria_label=", ".join(spoken), width="100%", height=30, class_="effect")
+    return element(
+        "svg", *pieces, role="img", aria_label=", ".join(spoken), width="100%", height=30, class_="effect"
+    )

@@ -114,7 +114,9 @@ def _slo(scale: Scale, slo: float | None) -> Markup:
     left = place > 0.6
     return group(
         [
-            element("rect", x=share(place), y=_TOP, width=share(1 - place), height=_BOTTOM - _TOP, class_="beyond"),
+            element(
+                "rect", x=share(place), y=_TOP, width=share(1 - place), height=_BOTTOM - _TOP, class_="beyond"
+            ),
             element("line", x1=share(place), x2=share(place), y1=_TOP, y2=_BOTTOM, class_="slo"),
             element(
                 "text",
@@ -137,7 +139,9 @@ def _curves(scale: Scale, samples: dict[str, list[float]]) -> Markup:
         for index, value in enumerate(values):
             steps.append(f"H{scale(value) * 1000:.1f}V{1000 - (index + 1) / len(values) * 1000:.1f}")
         steps.append("H1000")
-        paths.append(element("path", d="".join(steps), class_=f"curve arm-{arm if arm in labels.ARMS else 'other'}"))
+        paths.append(
+            element("path", d="".join(steps), class_=f"curve arm-{arm if arm in labels.ARMS else 'other'}")
+        )
     return element(
         "svg",
         *paths,

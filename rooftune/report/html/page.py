@@ -28,7 +28,9 @@ def render_html(result: Result, configuration_file: str | None = "configuration.
     return _environment().get_template("report.html.j2").render(context(result, configuration_file))
 
 
-def write_html(result: Result, folder: str | Path, configuration_file: str | None = "configuration.yaml") -> Path:
+def write_html(
+    result: Result, folder: str | Path, configuration_file: str | None = "configuration.yaml"
+) -> Path:
     """Write ``report.html`` whole or not at all; returns its path."""
     return write_whole(Path(folder) / REPORT_FILE, render_html(result, configuration_file))
 
@@ -49,7 +51,11 @@ def _environment() -> Environment:
 
 def _kept_together(value: object) -> object:
     """Every text that a template prints: only what can be shown, no line break between a number and its unit."""
-    return _UNIT.sub("\u00a0", showable(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        _UNIT.sub("\u00a0", showable(value))
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
 
 
 def _isolated(text: object) -> Markup:

@@ -49,7 +49,14 @@ def _points(value: Any) -> list[tuple[float, float]]:
             continue
         at = next((entry[k] for k in _SIZES if isinstance(entry.get(k), int | float)), None)
         rate = next((entry[k] for k in _RATES if isinstance(entry.get(k), int | float)), None)
-        if at is not None and rate is not None and words.known(at) and words.known(rate) and at > 0 and rate > 0:
+        if (
+            at is not None
+            and rate is not None
+            and words.known(at)
+            and words.known(rate)
+            and at > 0
+            and rate > 0
+        ):
             points.append((float(at), float(rate)))
     return sorted(points)
 
@@ -86,11 +93,22 @@ def bandwidth_chart(roofs: Mapping[str, Any] | None) -> BandwidthChart | None:
         f"{words.scaled(points[-1][1], 'B/s')} at {size(points[-1][0])}"
     )
     plot = element(
-        "svg", group(marks), inner, group(dots), role="img", aria_label=spoken, width="100%", height=_HEIGHT, class_="plot-area"
+        "svg",
+        group(marks),
+        inner,
+        group(dots),
+        role="img",
+        aria_label=spoken,
+        width="100%",
+        height=_HEIGHT,
+        class_="plot-area",
     )
     axis = element(
         "svg",
-        *(element("text", words.number(v / 1e9, 2), x=40, y=height(v) + 4, text_anchor="end") for v in levels),
+        *(
+            element("text", words.number(v / 1e9, 2), x=40, y=height(v) + 4, text_anchor="end")
+            for v in levels
+        ),
         width=44,
         height=_HEIGHT,
         class_="y-axis",

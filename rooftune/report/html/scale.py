@@ -84,5 +84,7 @@ def ratio_ticks(scale: Scale, most: int = 7) -> list[float]:
         candidates = [2.0**power for power in range(-5, 6)]
     ticks = [t for t in candidates if scale.holds(t)]
     while len(ticks) > most:
-        ticks = [t for t in ticks if round(math.log2(t)) % 2 == 0] if scale.high / scale.low >= 3 else ticks[::2]
+        ticks = (
+            [t for t in ticks if round(math.log2(t)) % 2 == 0] if scale.high / scale.low >= 3 else ticks[::2]
+        )
     return ticks

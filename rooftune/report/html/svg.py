@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from markupsafe import Markup, escape
 
 # Controls that HTML cannot hold, and marks that would turn the direction of the text around them.
-_UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_UNSHOWABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 Value = str | float | int | None
 

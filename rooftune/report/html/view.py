@@ -15,8 +15,28 @@ from rooftune.store.result import Interval, Result, TechniqueOutcome
 
 _MOST_TILES = 5
 _FILL_TO = 3
-_WORTH_A_TILE = ("ttft_p95", "tpot_p95", "e2e_p95", "output_tokens_per_second", "ttft_p50", "tpot_p50", "e2e_p50")
-_FIRST_METRICS = ("slo_attainment", "goodput", "ttft", "ttft_answer", "tpot", "itl", "e2e", "requests", "output", "input", "total")
+_WORTH_A_TILE = (
+    "ttft_p95",
+    "tpot_p95",
+    "e2e_p95",
+    "output_tokens_per_second",
+    "ttft_p50",
+    "tpot_p50",
+    "e2e_p50",
+)
+_FIRST_METRICS = (
+    "slo_attainment",
+    "goodput",
+    "ttft",
+    "ttft_answer",
+    "tpot",
+    "itl",
+    "e2e",
+    "requests",
+    "output",
+    "input",
+    "total",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +76,11 @@ class TechniqueView:
 def tiles(result: Result) -> list[Tile]:
     """Goals on performance first; then headline effects without a goal, so that what got worse is seen as well."""
     money = summary.currency(result)
-    shown = [_goal_tile(result, i, money) for i, goal in enumerate(result.goals) if goal.metric not in QUALITY_DIMENSIONS]
+    shown = [
+        _goal_tile(result, i, money)
+        for i, goal in enumerate(result.goals)
+        if goal.metric not in QUALITY_DIMENSIONS
+    ]
     taken = {tile.metric for tile in shown}
     for metric in _WORTH_A_TILE:
         if len(shown) >= _FILL_TO:
@@ -111,7 +135,17 @@ def table(result: Result) -> tuple[list[str], list[TableRow]]:
         effect = result.effects.get(metric)
         values = [labels.value(metric, row.get(arm), currency=money) for arm in arms]
         words_ = words.ratio(effect) if effect else result.missing.get(f"table.{metric}", "no interval")
-        rows.append(TableRow(metric, labels.label(metric), labels.meaning(metric), values, words_, effect is not None, effect_chart.tone(metric, effect)))
+        rows.append(
+            TableRow(
+                metric,
+                labels.label(metric),
+                labels.meaning(metric),
+                values,
+                words_,
+                effect is not None,
+                effect_chart.tone(metric, effect),
+            )
+        )
     return arms, rows
 
 
@@ -128,7 +162,9 @@ def latency_charts(result: Result) -> list[latency_chart.LatencyChart]:
     charts = []
     for family in families:
         arms = {arm: values[family] for arm, values in result.latency.items() if values.get(family)}
-        chart = latency_chart.latency_chart(family, arms, _bound(slo.get(family)) if isinstance(slo, dict) else None)
+        chart = latency_chart.latency_chart(
+            family, arms, _bound(slo.get(family)) if isinstance(slo, dict) else None
+        )
         if chart is not None:
             charts.append(chart)
     return charts
@@ -153,7 +189,9 @@ def techniques(result: Result) -> tuple[list[TechniqueView], list[TechniqueView]
         outcome = result.techniques[index]
         rows = effect_chart.effect_rows(outcome, scale)
         active = {True: "on", False: "was not on", None: "not known whether it was on"}[outcome.active]
-        view = TechniqueView(outcome, [(k, words.setting(v)) for k, v in outcome.change.items()], rows, active)
+        view = TechniqueView(
+            outcome, [(k, words.setting(v)) for k, v in outcome.change.items()], rows, active
+        )
         (tried if outcome.decision in summary.TRIED or outcome.measured else rest).append(view)
     return tried, rest, effect_chart.axis(scale)
 
@@ -178,10 +216,19 @@ def run_metrics(result: Result) -> list[str]:
 def cost_ratio(before: float | None, after: float | None) -> tuple[str, effect_chart.Tone]:
     """Cost has no interval of its own: a change below 1 % is not called one."""
     text = words.point_ratio(before, after)
-    if before is None or after is None or not words.known(before) or not words.known(after) or before <= 0 or after <= 0:
+    if (
+        before is None
+        or after is None
+        or not words.known(before)
+        or not words.known(after)
+        or before <= 0
+        or after <= 0
+    ):
         return text, "unclear"
     change = after / before
-    return text, "unclear" if abs(change - 1) < 0.01 else effect_chart.tone("cost_per_million_output_tokens", Interval(change, change, change))
+    return text, "unclear" if abs(change - 1) < 0.01 else effect_chart.tone(
+        "cost_per_million_output_tokens", Interval(change, change, change)
+    )
 
 
 def _processor(result: Result) -> str:
@@ -232,6 +279,8 @@ def context(result: Result, configuration_file: str | None) -> dict[str, Any]:
         "words": words,
         "summary": summary,
         "switches": list(
-            dict.fromkeys([*result.baseline_configuration, *result.final_configuration, *result.defaults_configuration])
+            dict.fromkeys(
+                [*result.baseline_configuration, *result.final_configuration, *result.defaults_configuration]
+            )
         ),
     }
