@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rooftune.metrics.percentile import minimum_sample
 from rooftune.metrics.samples import offered
 from rooftune.spec import Goal, format_quantity
 from rooftune.store.run import Gate, MetricValue, Run
@@ -110,25 +111,22 @@ def _how(run: Run) -> str:
 
 
 def _latency(run: Run, name: str, title: str) -> str:
-    parts = []
+    n = len(offered(run.records))
+    parts, reasons = [], []
     for statistic in ("p50", "p95", "p99"):
         metric = run.metric(f"{name}_{statistic}")
         if metric is None:
             continue
-        if metric.value is None:
+        needed = minimum_sample(int(statistic[1:]) / 100)
+        if metric.value is not None:
+            bound = f" (at most {format_quantity(metric.high, 'time')})" if metric.high is not None else ""
+            parts.append(f"{statistic} {format_quantity(metric.value, 'time')}{bound}")
+        elif n < needed:
+            parts.append(f"{statistic} needs {needed} requests")
+        else:
             parts.append(f"{statistic} —")
-            continue
-        bound = f" (at most {format_quantity(metric.high, 'time')})" if metric.high is not None else ""
-        parts.append(f"{statistic} {format_quantity(metric.value, 'time')}{bound}")
-    missing = next(
-        (
-            m
-            for s in ("p50", "p95", "p99")
-            if (m := run.metric(f"{name}_{s}")) is not None and m.value is None
-        ),
-        None,
-    )
-    tail = f"   [{missing.reason}]" if missing is not None and missing.reason else ""
+            reasons.append(str(metric.reason))
+    tail = f"   [{reasons[0]}]" if reasons else ""
     return f"  {title:<22} {'   '.join(parts)}{tail}"
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import psutil
 
-from rooftune import __version__
 from rooftune.hardware.machine import machine
 
 
@@ -21,7 +21,7 @@ def environment() -> dict[str, Any]:
     except (OSError, AttributeError):
         load = None
     return {
-        "rooftune": __version__,
+        "rooftune": _version(),
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.release()}",
         "architecture": platform.machine(),
@@ -30,3 +30,10 @@ def environment() -> dict[str, Any]:
         "memory_bytes": psutil.virtual_memory().total,
         "load_average": load,
     }
+
+
+def _version() -> str | None:
+    try:
+        return version("rooftune")
+    except PackageNotFoundError:
+        return None

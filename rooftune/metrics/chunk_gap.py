@@ -8,8 +8,8 @@ import numpy as np
 
 from rooftune.metrics.contract import Metric, MetricContext
 from rooftune.metrics.family import PERCENTILES
-from rooftune.metrics.percentile import clustered_percentile
-from rooftune.metrics.samples import gap_sample
+from rooftune.metrics.percentile import Clustered, clustered_percentile
+from rooftune.metrics.samples import gap_sample, once
 from rooftune.store.run import MetricValue
 
 _DEFINITION = (
@@ -28,9 +28,12 @@ def _mean(context: MetricContext) -> MetricValue:
 def _at(statistic: str, share: float) -> Callable[[MetricContext], MetricValue]:
     def compute(context: MetricContext) -> MetricValue:
         sample = gap_sample(context)
-        return clustered_percentile(
-            f"chunk_gap_{statistic}", "s", sample.gaps, np.ones_like(sample.gaps), sample.clusters, share
+        clustered = once(
+            context,
+            "chunk_gap",
+            lambda: Clustered.of(sample.gaps, np.ones_like(sample.gaps), sample.clusters),
         )
+        return clustered_percentile(f"chunk_gap_{statistic}", "s", clustered, share)
 
     return compute
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from rooftune.metrics.contract import Metric, MetricContext
 from rooftune.metrics.percentile import share_value
-from rooftune.metrics.samples import duration_of, e2e_of, offered, token_chunks, tpot_of, ttft_of
+from rooftune.metrics.samples import duration_of, e2e_of, offered, once, token_chunks, tpot_of, ttft_of
 from rooftune.store.records import RequestRecord
 from rooftune.store.run import MetricValue
 
@@ -36,22 +36,26 @@ def meets(record: RequestRecord, slo: dict[str, float]) -> bool:
     return True
 
 
+def _good(context: MetricContext) -> int:
+    return once(
+        context, "good", lambda: sum(meets(record, context.slo) for record in offered(context.records))
+    )
+
+
 def _goodput(context: MetricContext) -> MetricValue:
     seconds = duration_of(context)
     if not context.slo:
         return MetricValue("goodput", None, "1/s", reason=_NO_SLO)
     if seconds <= 0:
         return MetricValue("goodput", None, "1/s", reason="the run has no duration")
-    good = sum(meets(record, context.slo) for record in offered(context.records))
-    return MetricValue("goodput", good / seconds, "1/s")
+    return MetricValue("goodput", _good(context) / seconds, "1/s")
 
 
 def _attainment(context: MetricContext) -> MetricValue:
     if not context.slo:
         return MetricValue("slo_attainment", None, "share", reason=_NO_SLO)
-    records = offered(context.records)
-    good = sum(meets(record, context.slo) for record in records)
-    return share_value("slo_attainment", good, len(records), "no request was due")
+    n = len(offered(context.records))
+    return share_value("slo_attainment", _good(context), n, "no request was due")
 
 
 METRICS = (

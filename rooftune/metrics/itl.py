@@ -8,8 +8,8 @@ import numpy as np
 
 from rooftune.metrics.contract import Metric, MetricContext
 from rooftune.metrics.family import PERCENTILES
-from rooftune.metrics.percentile import clustered_percentile
-from rooftune.metrics.samples import GapSample, gap_sample
+from rooftune.metrics.percentile import Clustered, clustered_percentile
+from rooftune.metrics.samples import GapSample, gap_sample, once
 from rooftune.store.run import MetricValue
 
 _DEFINITION = (
@@ -43,9 +43,12 @@ def _at(statistic: str, share: float) -> Callable[[MetricContext], MetricValue]:
         sample, refusal = _known(context, name)
         if refusal is not None:
             return refusal
-        return clustered_percentile(
-            name, "s", sample.gaps / sample.tokens, sample.tokens, sample.clusters, share
+        clustered = once(
+            context,
+            "itl",
+            lambda: Clustered.of(sample.gaps / sample.tokens, sample.tokens, sample.clusters),
         )
+        return clustered_percentile(name, "s", clustered, share)
 
     return compute
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,15 +95,33 @@ def mean_value(name: str, unit: str, ordered: Values, failed: int) -> MetricValu
     return MetricValue(name, mean, unit, mean - half, mean + half, note)
 
 
-def clustered_percentile(
-    name: str, unit: str, values: Values, weights: Values, clusters: NDArray[np.int64], share: float
-) -> MetricValue:
-    """A weighted percentile of values that come in clusters (the gaps of one request are not independent).
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """Weighted values that come in clusters (the gaps of one request are not independent), sorted once."""
+
+    ordered: Values
+    weights: Values
+    cumulated: Values
+    clusters: NDArray[np.int64]
+    count: int
+    """Clusters."""
+
+    @classmethod
+    def of(cls, values: Values, weights: Values, clusters: NDArray[np.int64]) -> Clustered:
+        """``clusters`` numbers each value's cluster from 0."""
+        order = np.argsort(values, kind="stable")
+        count = int(clusters.max()) + 1 if clusters.size else 0
+        sorted_weights = weights[order]
+        return cls(values[order], sorted_weights, np.cumsum(sorted_weights), clusters[order], count)
+
+
+def clustered_percentile(name: str, unit: str, sample: Clustered, share: float) -> MetricValue:
+    """A weighted percentile of clustered values.
 
     The bounds invert the estimated distribution at share ± 1.645 standard errors, the error taken between
     clusters (Woodruff 1952, with the linearised variance of a ratio).
     """
-    n = values.size
+    n = sample.ordered.size
     if n == 0:
         return MetricValue(name, None, unit, reason="no request gave a value")
     needed = minimum_sample(share)
@@ -113,19 +132,19 @@ def clustered_percentile(
             unit,
             reason=f"{n} values; p{share * 100:g} needs at least {needed}, send more requests",
         )
-    order = np.argsort(values, kind="stable")
-    ordered, cumulated = values[order], np.cumsum(weights[order])
-    total = float(cumulated[-1])
+    total = float(sample.cumulated[-1])
 
     def at(level: float) -> float:
-        return float(ordered[min(int(np.searchsorted(cumulated, level * total)), n - 1)])
+        return float(sample.ordered[min(int(np.searchsorted(sample.cumulated, level * total)), n - 1)])
 
     value = at(share)
-    count = int(clusters.max()) + 1
-    if count < 2:
+    if sample.count < 2:
         return MetricValue(name, value, unit, reason="one request only: no bound")
-    excess = np.bincount(clusters, weights=weights * ((values <= value) - share), minlength=count)
-    error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / total
+    within = int(np.searchsorted(sample.ordered, value, side="right"))
+    below = np.bincount(sample.clusters[:within], weights=sample.weights[:within], minlength=sample.count)
+    whole = np.bincount(sample.clusters, weights=sample.weights, minlength=sample.count)
+    excess = below - share * whole
+    error = math.sqrt(float((excess**2).sum()) * sample.count / (sample.count - 1)) / total
     low = at(max(0.0, share - 1.645 * error))
     high = at(share + 1.645 * error) if share + 1.645 * error <= 1.0 else None
     return MetricValue(name, value, unit, min(low, value), None if high is None else max(high, value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from rooftune.metrics.contract import MetricContext
 from rooftune.metrics.percentile import Values
 from rooftune.store.records import ChunkRecord, RequestRecord
 
-TOKEN_KINDS = ("content", "reasoning", "tool")
+_TOKEN_KINDS = frozenset(("content", "reasoning", "tool"))
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ def offered(records: Sequence[RequestRecord]) -> list[RequestRecord]:
 
 
 def token_chunks(record: RequestRecord) -> list[ChunkRecord]:
-    return [chunk for chunk in record.chunks if chunk.kind in TOKEN_KINDS]
+    return [chunk for chunk in record.chunks if chunk.kind in _TOKEN_KINDS]
 
 
 def ttft_of(record: RequestRecord) -> float | None:
@@ -97,26 +96,23 @@ class GapSample:
 
 def gap_sample(context: MetricContext) -> GapSample:
     def make() -> GapSample:
-        gaps: list[float] = []
-        tokens: list[float] = []
-        clusters: list[int] = []
-        cluster = -1
+        times: list[int] = []
+        tokens: list[int | None] = []
+        lengths: list[int] = []
         for record in offered(context.records):
             if not record.succeeded:
                 continue
-            chunks = token_chunks(record)
-            if len(chunks) < 2:
-                continue
-            cluster += 1
-            for before, after in pairwise(chunks):
-                gaps.append((after.arrival_ns - before.arrival_ns) / 1e9)
-                tokens.append(float("nan") if after.tokens is None else float(after.tokens))
-                clusters.append(cluster)
-        return GapSample(
-            np.asarray(gaps, dtype=np.float64),
-            np.asarray(tokens, dtype=np.float64),
-            np.asarray(clusters, dtype=np.int64),
-        )
+            chunks = [chunk for chunk in record.chunks if chunk.kind in _TOKEN_KINDS]
+            times += [chunk.arrival_ns for chunk in chunks]
+            tokens += [chunk.tokens for chunk in chunks]
+            lengths.append(len(chunks))
+        # All chunks in one row: a difference is a gap where both ends belong to the same request.
+        owner = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        inside = owner[1:] == owner[:-1]
+        gaps = np.diff(np.asarray(times, dtype=np.int64))[inside] / 1e9
+        known = np.asarray(tokens, dtype=np.float64)[1:][inside]
+        _, clusters = np.unique(owner[1:][inside], return_inverse=True)
+        return GapSample(gaps, known, clusters.astype(np.int64))
 
     return once(context, "gaps", make)
 
