@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rooftune.errors import WrongInput
+
+if TYPE_CHECKING:
+    from rooftune.engine.contracts import EngineConfig
 
 
 def serve(
@@ -59,11 +62,9 @@ def serve(
     _serve(name, engine_config, host, port, key)
 
 
-def _serve(name: str, engine_config: object, host: str, port: int, key: str | None) -> None:
-    from rooftune.engine.contracts import EngineConfig
+def _serve(name: str, engine_config: EngineConfig, host: str, port: int, key: str | None) -> None:
     from rooftune.runtimes.embedded.missing import need_engine_packages
 
-    assert isinstance(engine_config, EngineConfig)
     need_engine_packages()
     from rooftune.engine.server.binding import bind, is_loopback, url_of
 
@@ -73,10 +74,17 @@ def _serve(name: str, engine_config: object, host: str, port: int, key: str | No
         )
     # Bound before the model loads: a port in use is told at once.
     with bind(host, port) as bound:
+        from rooftune.cli.progress import console_progress
+        from rooftune.engine.model.catalogue import locate
+
+        # Found, or fetched, before the heavy imports: a wrong name is told at once.
+        progress = console_progress()
+        locate(name, progress)
+
         from rooftune.engine.model.load import load_runner
         from rooftune.engine.server.run import Running, build_service, tune_process
 
-        loaded = load_runner(name, engine_config.weight_kernel, engine_config.threads)
+        loaded = load_runner(name, engine_config.weight_kernel, engine_config.threads, progress)
         service, engine = build_service(loaded, engine_config, key)
         tune_process()
         url = url_of(bound)

@@ -23,6 +23,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     (CHAT, {"messages": HI, "max_token": 3}, "max_token", "did you mean 'max_tokens'"),
     (CHAT, {"messages": [{"role": "robot", "content": "hi"}]}, "messages[0].role", "system"),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content", ""),
+    (CHAT, {"messages": [{"role": "user"}]}, "messages[0]", "needs 'content'"),
     (CHAT, {"messages": HI, "temperature": 3}, "temperature", "less than or equal to 2"),
     (CHAT, {"messages": HI, "temperature": "hot"}, "temperature", "number"),
     (CHAT, {"messages": HI, "top_p": 0}, "top_p", "greater than 0"),
@@ -44,7 +45,7 @@ BAD: list[tuple[str, Any, str, str]] = [
     (PLAIN, {"prompt": "hi", "logprobs": 21}, "logprobs", "less than or equal to 20"),
     (PLAIN, {"prompt": "hi", "echo": True}, "echo", "not supported"),
     (PLAIN, {"prompt": "hi", "stream_options": {"include": True}}, "stream_options.include", "unknown field"),
-    (PLAIN, {"prompt": ["hi"] * 100, "n": 64}, "n", "2048"),
+    (PLAIN, {"prompt": ["hi"] * 100, "n": 64}, "n", "more than the queue holds"),
     (PLAIN, {"prompt": "hi", "seed": 2**65}, "seed", ""),
     ("/tokenize", {}, "prompt", "either"),
     ("/detokenize", {"tokens": [99999]}, "tokens", "outside the vocabulary"),
@@ -110,7 +111,7 @@ def test_keys_bodies_and_full_queues(tiny_model: Path) -> None:
     loaded = load_runner(tiny_model, "reference", 1)
     runner = ScriptedRunner(267, 2, [97, 98])
     limits = Limits(body=2000, health=0.2)
-    with host(loaded, runner=runner, key="s3cret", limits=limits, slots=1, queue_limit=1) as hosted:
+    with host(loaded, runner=runner, key="s3cret", limits=limits, slots=1, queue_limit=3) as hosted:
         assert hosted.request("GET", "/health")[0] == 200
         for path in ("/v1/models", "/metrics", "/rooftune/config"):
             status, headers, raw = hosted.request("GET", path)
@@ -130,14 +131,19 @@ def test_keys_bodies_and_full_queues(tiny_model: Path) -> None:
         assert wait_for(lambda: hosted.service.bridge.open == 1 and hosted.engine.stats().waiting == 0)
         streams.append(hosted.open_stream(PLAIN, {"prompt": "ab", "max_tokens": 4}, "s3cret"))
         assert wait_for(lambda: hosted.service.bridge.open == 2)
+        with pytest.raises(openai.BadRequestError, match="more than the queue holds"):
+            client.completions.create(model=hosted.model, prompt="ab", max_tokens=4, n=4)
+        streams.append(hosted.open_stream(PLAIN, {"prompt": "ab", "max_tokens": 4}, "s3cret"))
+        assert wait_for(lambda: hosted.service.bridge.open == 3)
+        # Two wait, one more would fit: of three choices none is left queued. (Aborted ones leave with the next step.)
+        with pytest.raises(openai.RateLimitError):
+            client.completions.create(model=hosted.model, prompt="ab", max_tokens=4, n=2)
+        assert hosted.service.bridge.open == 3
         with pytest.raises(openai.RateLimitError) as full:
             client.completions.create(model=hosted.model, prompt="ab", max_tokens=4)
         assert full.value.response.headers["retry-after"] == "1" and full.value.code == "queue_full"
         # Steps are not made while the gate is shut: HTTP answers, health says no.
         assert wait_for(lambda: hosted.request("GET", "/health")[0] == 503)
-        # Several choices are queued all or none: the refused ones leave nothing behind.
-        with pytest.raises(openai.RateLimitError):
-            client.completions.create(model=hosted.model, prompt="ab", max_tokens=4, n=3)
         runner.gate.set()
         assert wait_for(lambda: hosted.service.bridge.open == 0)
         assert wait_for(lambda: hosted.request("GET", "/health")[0] == 200)
@@ -176,7 +182,8 @@ def test_an_unfinished_character_is_held_until_it_is_whole(tiny_model: Path) -> 
         body = {"prompt": "ab", "max_tokens": len(wanted.encode())}
         *events, done = hosted.events(PLAIN, body)
         texts = [event["choices"][0]["text"] for event in events]
-        assert done == "[DONE]" and "".join(texts) == wanted and len(texts) == len(wanted)
+        assert done == "[DONE]" and "".join(texts) == wanted
+        assert all(texts) and all("\ufffd" not in text for text in texts)
         cut = hosted.json("POST", PLAIN, {**body, "max_tokens": 3})
         assert cut["choices"][0]["text"] == "é\ufffd"
         stopped = hosted.json("POST", CHAT, {"messages": HI, "max_tokens": 200, "stop": "日本"})

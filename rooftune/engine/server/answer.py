@@ -86,21 +86,23 @@ class Answer:
             raise bad_request(str(problem)) from None
 
     async def pieces(self, receive: Receive) -> AsyncGenerator[list[tuple[Choice, Piece]], None]:
-        """What each step brought, until all choices are over. Raises ClientGone, or ApiError when the engine fails.
+        """What the steps brought, until all choices are over. Raises ClientGone, or ApiError when the engine fails.
 
         Whatever happens to the caller, requests that are not over are aborted (close the iterator to be sure).
         """
         watcher = asyncio.create_task(self._watch(receive))
         try:
             while not all(choice.ended for choice in self.choices):
-                batch = []
+                # When the event loop is behind, several steps lie in one batch: a choice has one piece in it, which
+                # agrees with the choice's state (finish reason, token count) at the end of the batch.
+                batch: dict[int, Piece] = {}
                 for output in await self._channel.receive():
                     choice = self._by_id[output.id]
                     piece = self._take(choice, output)
                     if piece is not None:
-                        batch.append((choice, piece))
+                        batch.setdefault(choice.index, Piece()).append(piece)
                 if batch:
-                    yield batch
+                    yield [(self.choices[index], piece) for index, piece in batch.items()]
             done = [(choice.finish or "error", choice.text.tokens, choice.timings) for choice in self.choices]
             self._metrics.answered(self.prompt_tokens, done, self._arrived_ns)
         finally:
@@ -168,7 +170,7 @@ class Answer:
         elif output.finish is not None:
             choice.finish = output.finish
             rest = choice.text.finish()
-            piece = Piece(piece.text + rest.text, piece.logprobs + rest.logprobs, rest.stopped)
+            piece.append(rest)
             if rest.stopped:
                 choice.finish = "stop"
         return piece

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from rooftune.engine.server.answer import Choice
 from rooftune.engine.server.chat import finite
-from rooftune.engine.server.errors import bad_request
 from rooftune.engine.server.fields import CompletionBody
 from rooftune.engine.server.prompts import TextModel
 from rooftune.engine.server.reply import Reply
@@ -19,7 +18,6 @@ from rooftune.engine.server.text import Piece, TextLogprob
 
 DEFAULT_TOKENS = 16
 """OpenAI's default of max_tokens on this endpoint."""
-MAXIMUM_CHOICES = 2048
 
 
 class CompletionShape:
@@ -71,8 +69,6 @@ async def completions(request: Request) -> Response:
     arrived_ns = time.monotonic_ns()
     service: Service = request.app.state.service
     body = await service.read(request, CompletionBody)
-    if len(body.prompts) * body.n > MAXIMUM_CHOICES:
-        raise bad_request(f"prompts times n is above {MAXIMUM_CHOICES}; ask for fewer in one request", "n")
     prompts = await service.model.completion_prompts(body.prompts, body.add_special_tokens)
     limits = [service.model.output_limit(len(prompt), body.max_tokens, DEFAULT_TOKENS) for prompt in prompts]
     id, answer = service.submit("cmpl", body, prompts, limits, body.logprobs, arrived_ns)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rooftune.engine.server.errors import ApiError, bad_request
 from rooftune.spec.nearest import nearest
@@ -102,6 +102,12 @@ class Message(Body):
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
     tool_calls: Annotated[list[Any], Field(max_length=0)] | None = None
 
+    @model_validator(mode="after")
+    def _says_something(self) -> Message:
+        if self.content is None and self.role != "assistant":
+            raise ValueError("a message needs 'content'")
+        return self
+
     def plain(self) -> dict[str, str]:
         """As chat templates take it: role and text; the developer role is the system's newer name."""
         text = self.content if isinstance(self.content, str) else "".join(p.text for p in self.content or ())
@@ -129,8 +135,6 @@ class CompletionBody(Generation):
     def _not_empty(cls, prompt: Any) -> Any:
         if not prompt and not isinstance(prompt, str):
             raise ValueError("the list of prompts is empty")
-        if isinstance(prompt, list) and len(prompt) > 1024 and not isinstance(prompt[0], int):
-            raise ValueError("at most 1024 prompts in one request")
         return prompt
 
     @property
@@ -200,7 +204,7 @@ def _explain(problem: ValidationError, kind: type[Body]) -> ApiError:
     furthest = max(errors, key=lambda e: len(e["loc"]))
     error = next((e for e in errors if e["type"] == "extra_forbidden"), furthest)
     names = [part for part in error["loc"] if isinstance(part, int) or _is_field(part)]
-    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).lstrip(".")
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in names).lstrip(".")[:200]
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
         return bad_request(
             f"unknown field '{param}'{nearest(param, kind.model_fields)}", param, "unknown_parameter"

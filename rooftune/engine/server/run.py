@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib.metadata
 import logging
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from rooftune import __version__
 from rooftune.engine.contracts import EngineConfig
 from rooftune.engine.engine import Engine
 from rooftune.engine.model.load import LoadedModel
@@ -25,6 +27,8 @@ from rooftune.engine.server.bridge import Bridge
 from rooftune.engine.server.prompts import TextModel
 from rooftune.engine.server.service import Limits, Service
 from rooftune.errors import EnvironmentProblem, WrongInput
+
+logger = logging.getLogger(__name__)
 
 GRACE = 5
 """Seconds that running answers get after the first signal."""
@@ -65,7 +69,7 @@ def build_service(
         model=model,
         describe=loaded.runner.describe,
         bridge=bridge,
-        version=__version__,
+        version=importlib.metadata.version("rooftune"),
         api_key=api_key,
         limits=limits or Limits(),
     )
@@ -131,7 +135,17 @@ class Running:
         try:
             await server.serve(sockets=[self._bound])
         finally:
-            await loop.run_in_executor(None, self._engine.stop)
+            await self._stop_engine()
+
+    async def _stop_engine(self) -> None:
+        """Wait for the engine's last step, but not for ever: its thread is a daemon and cannot hold the process."""
+        stopper = threading.Thread(target=self._engine.stop, name="rooftune-engine-stop", daemon=True)
+        stopper.start()
+        deadline = time.monotonic() + GRACE
+        while stopper.is_alive() and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        if stopper.is_alive():
+            logger.error("the engine's last step did not end within %d s; leaving without it", GRACE)
 
 
 def _uvicorn_config(app: ASGIApp) -> uvicorn.Config:

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from rooftune.engine.contracts import EngineConfig, SamplingParameters
 from rooftune.engine.server.answer import Answer, Plan
 from rooftune.engine.server.bridge import Bridge, ClientGone, EnginePort
-from rooftune.engine.server.errors import ApiError
+from rooftune.engine.server.errors import ApiError, bad_request
 from rooftune.engine.server.fields import Generation, Kind, parse
 from rooftune.engine.server.metrics import ServerMetrics
 from rooftune.engine.server.prompts import TextModel
@@ -91,6 +91,12 @@ class Service:
         arrived_ns: int,
     ) -> tuple[str, Answer]:
         """The request's id and its answer, which is queued in the engine from now on."""
+        if len(prompts) * body.n > self.config.queue_limit:
+            raise bad_request(
+                f"{len(prompts)} prompts times n = {body.n} is more than the queue holds "
+                f"({self.config.queue_limit}); ask for fewer in one request",
+                "n",
+            )
         id = f"{prefix}-{uuid.uuid4().hex}"
         plan = Plan(
             id=id,

@@ -34,6 +34,12 @@ class Piece:
     logprobs: list[TextLogprob] = field(default_factory=list)
     stopped: bool = False
 
+    def append(self, later: Piece) -> None:
+        """Take up what comes right after this piece."""
+        self.text += later.text
+        self.logprobs += later.logprobs
+        self.stopped = later.stopped
+
 
 @dataclass(slots=True)
 class _Held:

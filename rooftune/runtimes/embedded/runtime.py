@@ -135,8 +135,10 @@ class EmbeddedRuntime:
         try:
             url, model = self._wait_until_ready(process, log)
             _check_resolved(url, configuration, config)
-        except BaseException:
+        except BaseException as problem:
             end_process(process)
+            if self.options.log_folder is None and not isinstance(problem, EnvironmentProblem):
+                log.unlink(missing_ok=True)
             raise
         return EmbeddedServer(url, model, process, log, self.options.log_folder is not None)
 
@@ -160,7 +162,8 @@ class EmbeddedRuntime:
             if code is not None:
                 # Exit status 2 is the user's to mend, whoever started the server.
                 kind = WrongInput if code == WrongInput.exit_status else EnvironmentProblem
-                raise kind(f"the server did not start: {last_reason(log)}")
+                where = "" if kind is WrongInput else f" (log: {log})"
+                raise kind(f"the server did not start: {last_reason(log)}{where}")
             if ready is not None:
                 return ready["url"], ready["model"]
             if time.monotonic() > deadline:
