@@ -86,7 +86,7 @@ void AttentionSchedule::build(const StepView& step, std::size_t heads, std::size
             partial_floats_ += unit.segments * rows * (size + 2);
         }
     }
-    lane_floats_ = attention_scratch(most_rows, size) + most_rows * (size + 2);
+    lane_floats_ = attention_scratch(most_rows) + most_rows * (size + 2);
     lane_floats_ = ceil_divide(lane_floats_, 16) * 16;
     lanes_.room(lane_floats_ * static_cast<std::size_t>(threads));
     partials_.room(partial_floats_);

@@ -2,6 +2,7 @@
 // functions of the standard library: the linker could keep these copies for everyone.
 #include "../isa.h"
 
+#include "attention.h"
 #include "elementwise.h"
 #include "linear_avx2.h"
 #include "probes_avx2.h"

@@ -7,10 +7,8 @@
 
 #include <immintrin.h>
 
+#include "vector_math.h"
 #include "views.h"
-
-// Accumulators live in registers only where every loop over them is unrolled.
-#define ROOFTUNE_UNROLL _Pragma("GCC unroll 8")
 
 namespace rooftune::avx2 {
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "attention.h"
 #include "elementwise.h"
 #include "half.h"
 

@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// Accumulators live in registers only where every loop over them is unrolled.
+#define ROOFTUNE_UNROLL _Pragma("GCC unroll 8")
+
 #define ROOFTUNE_INLINE [[gnu::always_inline]] static inline
 
 namespace rooftune {
@@ -24,15 +27,32 @@ ROOFTUNE_INLINE void store(float* at, Floats v) { __builtin_memcpy(at, &v, sizeo
 
 ROOFTUNE_INLINE Floats all(float value) { return Floats{} + value; }
 
+// Four vectors to their four sums, in order.
+ROOFTUNE_INLINE void sums_of_four(Floats a, Floats b, Floats c, Floats d, float* out) {
+    const Floats e = __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) +
+                     __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+    const Floats f = __builtin_shufflevector(c, d, 0, 2, 8, 10, 4, 6, 12, 14) +
+                     __builtin_shufflevector(c, d, 1, 3, 9, 11, 5, 7, 13, 15);
+    const Floats g = __builtin_shufflevector(e, f, 0, 2, 8, 10, 4, 6, 12, 14) +
+                     __builtin_shufflevector(e, f, 1, 3, 9, 11, 5, 7, 13, 15);
+    const Floats h = g + __builtin_shufflevector(g, g, 4, 5, 6, 7, 0, 1, 2, 3);
+    __builtin_memcpy(out, &h, 4 * sizeof(float));
+}
+
 ROOFTUNE_INLINE float sum(Floats v) {
-    return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7]));
+    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+    return v[0] + v[1];
 }
 
 ROOFTUNE_INLINE float maximum(float a, float b) { return a > b ? a : b; }
 
+ROOFTUNE_INLINE Floats maximum(Floats a, Floats b) { return a > b ? a : b; }
+
 ROOFTUNE_INLINE float largest(Floats v) {
-    return maximum(maximum(maximum(v[0], v[1]), maximum(v[2], v[3])),
-                   maximum(maximum(v[4], v[5]), maximum(v[6], v[7])));
+    v = maximum(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = maximum(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    return maximum(v[0], v[1]);
 }
 
 // exp: x = n ln 2 + r with |r| <= ln 2 / 2, then a Taylor polynomial of degree 7 in r (relative error below 1e-7

@@ -94,8 +94,6 @@ struct AttentionPart {
 constexpr std::size_t attention_keys = 16;  // keys that are scored together
 
 // Floats of scratch that `attend` needs for this many result rows.
-static constexpr std::size_t attention_scratch(std::size_t rows, std::size_t size) {
-    return rows * attention_keys + size * attention_keys;
-}
+static constexpr std::size_t attention_scratch(std::size_t rows) { return rows * (attention_keys + 1); }
 
 }  // namespace rooftune
