@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rooftune.engine.policies import (
@@ -35,8 +35,10 @@ running = st.lists(
 )
 
 
-@given(running, st.integers(12, 64))
-def test_chunked_serves_every_decode_and_never_exceeds_the_budget(sequences: list[Fake], budget: int) -> None:
+@given(running, st.one_of(st.integers(0, 4), st.integers(0, 60)))
+@example([Fake(30, False), *[Fake(1, True)] * 11], 0)
+def test_chunked_serves_every_decode_and_never_exceeds_the_budget(sequences: list[Fake], spare: int) -> None:
+    budget = len(sequences) + spare
     shares = share_budget(sequences, budget, True)
     assert sum(shares) == min(budget, sum(sequence.remaining for sequence in sequences))
     for sequence, share in zip(sequences, shares, strict=True):
