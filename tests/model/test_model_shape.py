@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rooftune.engine.model.shape import ModelShape, RopeScaling, shape_from_gguf, shape_from_hugging_face
+from rooftune.engine.model.shape import ModelShape, RopeScaling
+from rooftune.engine.model.shape_reading import shape_from_gguf, shape_from_hugging_face
 from rooftune.errors import WrongInput
 from tests.model.tiny import Tiny
 

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from rooftune.engine.model.gguf_file import read_gguf
+from rooftune.engine.model.gguf_vocabulary import tokenizer_from_gguf
 from rooftune.engine.model.hugging_face import read_hugging_face
 from rooftune.engine.model.source import ModelSource
-from rooftune.engine.model.tokenizer import Tokenizer, tokenizer_from_gguf
+from rooftune.engine.model.tokenizer import Tokenizer
 from rooftune.errors import WrongInput
 from tests.model.tiny import (
     BOS,
@@ -234,6 +235,69 @@ def test_streaming_where_bytes_depend_on_neighbours(text: str) -> None:
     assert not any("\ufffd" in part for part in parts)
 
 
+# --- SentencePiece vocabularies -------------------------------------------------------------------------------
+
+
+def sentencepiece(words: list[str], scores: list[float], prefix: bool = True) -> Tokenizer:
+    plain = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    metadata = {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": [*plain, *words],
+        "tokenizer.ggml.scores": [0.0] * len(plain) + scores,
+        "tokenizer.ggml.token_type": [2, 3, 3] + [6] * 256 + [1] * len(words),
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.unknown_token_id": 0,
+        "tokenizer.ggml.add_space_prefix": prefix,
+    }
+    return tokenizer_from_gguf(metadata, 2000, "m.gguf")
+
+
+def joined_by_score(text: str, scores: dict[str, float]) -> list[str]:
+    """SentencePiece's BPE as its definition reads: join the best neighbours, the leftmost of equals."""
+    symbols = list(text)
+    while True:
+        best: tuple[float, int] | None = None
+        for index in range(len(symbols) - 1):
+            score = scores.get(symbols[index] + symbols[index + 1])
+            if score is not None and (best is None or score > best[0]):
+                best = (score, index)
+        if best is None:
+            return symbols
+        at = best[1]
+        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_sentencepiece_joins_by_score(data: st.DataObject) -> None:
+    letters = ["▁", "a", "b", "c", "d"]
+    longer = data.draw(st.lists(st.text(alphabet=letters, min_size=2, max_size=4), unique=True, max_size=14))
+    # A token that overlaps itself (aaa) can be made in two places at once; its merges have no single rank.
+    longer = [word for word in longer if not any(word.startswith(word[cut:]) for cut in range(1, len(word)))]
+    words = letters + longer
+    order = data.draw(st.permutations(range(len(words))))
+    scores = [-float(rank) for rank in order]
+    tokenizer = sentencepiece(words, scores)
+    text = data.draw(st.text(alphabet="abcd ", min_size=1, max_size=20))
+    expected = joined_by_score("▁" + text.replace(" ", "▁"), dict(zip(words, scores, strict=True)))
+    ids = tokenizer.encode(text, add_bos=False)
+    assert [tokenizer._inner.id_to_token(token) for token in ids] == expected
+    assert tokenizer.decode(ids) == text
+
+
+def test_sentencepiece_bytes_prefix_and_begin_token() -> None:
+    words, scores = ["▁", "a", "▁a"], [-3.0, -2.0, -1.0]
+    tokenizer = sentencepiece(words, scores)
+    assert tokenizer.encode("a") == [1, 261] and tokenizer.adds_bos
+    assert tokenizer.encode("<s>a") == [1, 261]
+    assert tokenizer.encode("é", add_bos=False) == [259, 3 + 0xC3, 3 + 0xA9]
+    assert tokenizer.decode(tokenizer.encode("a é 👍 a")) == "a é 👍 a"
+    assert sentencepiece(words, scores, prefix=False).encode("a", add_bos=False) == [260]
+    stream = tokenizer.stream()
+    parts = [stream.add([token]) for token in tokenizer.encode("a é 👍 a")]
+    assert "".join(parts) + stream.flush() == "a é 👍 a"
+
+
 # --- refusals -------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +307,8 @@ def test_streaming_where_bytes_depend_on_neighbours(text: str) -> None:
         ({"tokenizer.ggml.model": "t5"}, "'t5'"),
         ({"tokenizer.ggml.pre": "jais"}, "'jais'"),
         ({"tokenizer.ggml.tokens": []}, "vocabulary"),
+        ({"tokenizer.ggml.merges": None}, "merges"),
+        ({"tokenizer.ggml.model": "llama"}, "score"),
         ({"tokenizer.ggml.tokens": ["a", "a"]}, "twice"),
         ({"tokenizer.ggml.merges": ["x y"]}, "consistent"),
         ({"tokenizer.ggml.merges": ["xy"]}, "consistent"),

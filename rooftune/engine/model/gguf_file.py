@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from rooftune.engine.model.gguf_header import Header, TensorEntry, read_header, type_name
-from rooftune.engine.model.shape import ModelShape, shape_from_gguf
+from rooftune.engine.model.gguf_vocabulary import tokenizer_from_gguf
+from rooftune.engine.model.shape import ModelShape
+from rooftune.engine.model.shape_reading import shape_from_gguf
 from rooftune.engine.model.source import ModelSource, StoredModel, check_complete
-from rooftune.engine.model.tokenizer import tokenizer_from_gguf
 from rooftune.errors import WrongInput
 from rooftune.kernels.contracts import StorageFormat, StoredTensor
 

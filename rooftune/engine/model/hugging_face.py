@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rooftune.engine.model.shape import shape_from_hugging_face
+from rooftune.engine.model.shape_reading import shape_from_hugging_face
 from rooftune.engine.model.source import ModelSource, StoredModel, check_complete
 from rooftune.engine.model.tokenizer import tokenizer_from_file
 from rooftune.errors import WrongInput

@@ -1,4 +1,4 @@
-"""Text to token ids and back: one face over tokenizer.json and GGUF vocabularies."""
+"""Text to token ids and back, whole or as a stream: one face over every kind of vocabulary."""
 
 from __future__ import annotations
 
@@ -9,18 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import decoders
 
 from rooftune.errors import WrongInput
-
-_CONTROL, _USER_DEFINED = 3, 4
-"""Token types in tokenizer.ggml.token_type that are matched whole in text."""
-
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_LLAMA3_SPLIT = (
-    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_QWEN2_SPLIT = _LLAMA3_SPLIT.replace(r"\p{N}{1,3}", r"\p{N}")
 
 
 class Tokenizer:
@@ -163,7 +154,7 @@ def tokenizer_from_file(
         raise WrongInput(f"{where}: not a tokenizer file ({error})") from error
     inner.no_truncation()
     inner.no_padding()
-    _check_size(inner, vocabulary, where)
+    check_size(inner, vocabulary, where)
     named = settings.get("bos_token")
     named = named.get("content") if isinstance(named, dict) else named
     begin = inner.token_to_id(named) if isinstance(named, str) else bos
@@ -175,75 +166,9 @@ def tokenizer_from_file(
     return Tokenizer(inner, begin, adds_bos, f"{kind} from tokenizer.json")
 
 
-def tokenizer_from_gguf(metadata: Mapping[str, Any], vocabulary: int, where: str) -> Tokenizer:
-    """From the vocabulary in a GGUF: byte-level BPE with a pre-tokenizer that is known, else refused by name."""
-    model = metadata.get("tokenizer.ggml.model")
-    if model != "gpt2":
-        raise WrongInput(
-            f"{where}: tokenizer '{model}' is not supported in a GGUF (gpt2 is); use the model's Hugging Face folder"
-        )
-    tokens, merges = metadata.get("tokenizer.ggml.tokens"), metadata.get("tokenizer.ggml.merges")
-    if not tokens or merges is None:
-        raise WrongInput(f"{where}: the vocabulary or its merges are missing; convert the model again")
-    pre = str(metadata.get("tokenizer.ggml.pre", "default"))
-    normalizer, pre_tokenizer, ignore_merges = _pre_tokenizer(pre, where)
-    ids = {token: index for index, token in enumerate(tokens)}
-    if len(ids) != len(tokens):
-        raise WrongInput(f"{where}: the vocabulary holds a token twice; the file is damaged")
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
-    try:
-        inner = tokenizers.Tokenizer(models.BPE(vocab=ids, merges=pairs, ignore_merges=ignore_merges))
-    except Exception as error:  # the library raises bare Exception
-        raise WrongInput(f"{where}: the vocabulary is not consistent ({error})") from error
-    if normalizer is not None:
-        inner.normalizer = normalizer
-    inner.pre_tokenizer = pre_tokenizer
-    inner.decoder = decoders.ByteLevel()
-    kinds = metadata.get("tokenizer.ggml.token_type", [])
-    for wanted, special in ((_CONTROL, True), (_USER_DEFINED, False)):
-        whole = [token for token, kind in zip(tokens, kinds, strict=False) if kind == wanted]
-        inner.add_tokens([AddedToken(token, normalized=False, special=special) for token in whole])
-    _check_size(inner, vocabulary, where)
-    bos = metadata.get("tokenizer.ggml.bos_token_id")
-    adds_bos = bool(metadata.get("tokenizer.ggml.add_bos_token", False))
-    return Tokenizer(
-        inner, None if bos is None else int(bos), adds_bos, f"byte-level BPE from GGUF, split '{pre}'"
-    )
-
-
-def _check_size(inner: tokenizers.Tokenizer, vocabulary: int, where: str) -> None:
+def check_size(inner: tokenizers.Tokenizer, vocabulary: int, where: str) -> None:
     size = inner.get_vocab_size(with_added_tokens=True)
     if size > vocabulary:
         raise WrongInput(
             f"{where}: the tokenizer has {size} tokens, the model only {vocabulary}; the files do not match"
         )
-
-
-def _pre_tokenizer(pre: str, where: str) -> tuple[Any, Any, bool]:
-    """Normalizer, pre-tokenizer and whether whole words bypass the merges, by GGUF name."""
-
-    def split(pattern: str) -> Any:
-        return pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
-
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    if pre == "gpt-2":
-        return None, byte_level, False
-    if pre == "smollm":
-        return (
-            None,
-            pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level]),
-            False,
-        )
-    if pre == "llama-bpe":
-        return None, split(_LLAMA3_SPLIT), True
-    if pre == "qwen2":
-        return normalizers.NFC(), split(_QWEN2_SPLIT), False
-    raise WrongInput(
-        f"{where}: pre-tokenizer '{pre}' is not supported (gpt-2, smollm, llama-bpe, qwen2 are);"
-        " use the model's Hugging Face folder"
-    )
