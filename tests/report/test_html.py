@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 import sample_result
 
+from rooftune.report import summary
 from rooftune.report.html.page import render_html
 
 _VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -146,6 +147,13 @@ def test_reasons_of_what_is_missing_are_shown() -> None:
         "No run was finished",
     ):
         assert reason in words
+
+
+def test_rounds_with_an_invalid_run_do_not_count() -> None:
+    result = sample_result.improved()
+    assert {run.round for run in result.runs} == set(range(1, 8))
+    assert summary.confirming_rounds(result) == 6
+    assert summary.strength(result).word == "Confirmed"
 
 
 def test_fewer_rounds_than_a_confirmation_needs_is_weak() -> None:

@@ -49,7 +49,7 @@ def test_console_takes_markup_of_others_as_text() -> None:
 
 def test_markdown_of_others_never_becomes_markup() -> None:
     text = to_markdown(sample_result.hostile())
-    assert "<script>" not in text
+    assert "<" not in text
     assert not [line for line in text.splitlines() if line.startswith(("# heading", "model:"))]
     for table in re.findall(r"(?:^\|.*\n)+", text, re.M):
         columns = {len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}
