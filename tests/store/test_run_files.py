@@ -122,7 +122,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.json", "records.jsonl.gz"])
-def test_any_truncation_or_flipped_byte_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+def test_any_truncation_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     kept = tuple(RequestRecord(i, i, chunks=[ChunkRecord(i, "content", 3)]) for i in range(20))
     whole = save_run(run_with(kept), tmp_path / "whole")
     content = (whole / name).read_bytes()
@@ -136,6 +136,14 @@ def test_any_truncation_or_flipped_byte_is_refused_in_one_line(tmp_path: Path, n
     (whole / name).unlink()
     with pytest.raises(WrongInput):
         load_run(whole)
+
+
+def test_records_of_another_run_are_refused(tmp_path: Path) -> None:
+    one = save_run(run_with((RequestRecord(0, 1),)), tmp_path / "one")
+    other = save_run(run_with((RequestRecord(0, 2),)), tmp_path / "other")
+    shutil.copy(other / "records.jsonl.gz", one / "records.jsonl.gz")
+    with pytest.raises(WrongInput, match="digest"):
+        load_run(one)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
