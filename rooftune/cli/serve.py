@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def serve(
     model: Annotated[
         str | None,
-        typer.Argument(help="Packaged name, .gguf file or Hugging Face folder.", metavar="[MODEL]"),
+        typer.Argument(help="Packaged name, .gguf file or Hugging Face folder.", metavar="MODEL"),
     ] = None,
     config: Annotated[
         Path | None,
