@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.rooftune-setup
 NATIVE := CMakeLists.txt $(wildcard native/* native/*/*)
+# The editable install knows the packages that it was made with, so a new one asks for a new install.
+PACKAGES := $(shell find rooftune -name __init__.py)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO_OUT ?= out/demo-$(shell date +%Y%m%d-%H%M%S)
 
@@ -11,7 +13,7 @@ DEMO_OUT ?= out/demo-$(shell date +%Y%m%d-%H%M%S)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt $(NATIVE)
+$(STAMP): pyproject.toml constraints.txt $(NATIVE) $(PACKAGES)
 	@test -x $(BIN)/python || { echo "Setting up .venv (about 3 minutes, most of it PyTorch)"; $(PYTHON) -m venv $(VENV); }
 	@$(PIP) "scikit-build-core>=1.1" nanobind cmake ninja torch
 	@echo "Building the native extension"

@@ -15,15 +15,22 @@ def optimize(
     spec: Annotated[Path, typer.Argument(help="The spec (YAML): goals, workload, baseline.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for everything that is measured; default out/<spec>-<time>.", show_default=False),
+        typer.Option(
+            "--out",
+            help="Folder for everything that is measured; default out/<spec>-<time>.",
+            show_default=False,
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted optimization in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted optimization in --out.")
+    ] = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what would be done, restarted and spent, and do nothing.")
     ] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 when a goal is missed or something got worse (for CI).")
+        bool,
+        typer.Option("--check", help="Exit with 1 when a goal is missed or something got worse (for CI)."),
     ] = False,
 ) -> int:
     """From a goal to a proven better configuration: measure, diagnose, screen, confirm, prove.
@@ -48,13 +55,14 @@ def optimize(
 
     from rooftune.api import optimize as run_loop
     from rooftune.report.console import print_result
+    from rooftune.report.exported import CONFIGURATION_FILE
     from rooftune.report.result_json import dumps
 
     result = run_loop(loaded, folder, resume=resume, progress=console_progress())
     if as_json:
         print(dumps(result))
     else:
-        print_result(result)
+        print_result(result, configuration_file=str(folder / CONFIGURATION_FILE))
     if result.partial:
         print(f"rooftune: partial result ({result.partial_reason}), kept in {folder}", file=sys.stderr)
         return 130

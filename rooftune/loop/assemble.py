@@ -56,6 +56,7 @@ def assemble(work: Optimization, partial_reason: str | None) -> Result:
         if partial_reason is None
         else f"Partial ({partial_reason}): {judgement.statement}"
     )
+    table, missing = _table(baseline, final, defaults)
     first = baseline[0] if baseline else None
     return Result(
         verdict=judgement.verdict,
@@ -74,7 +75,8 @@ def assemble(work: Optimization, partial_reason: str | None) -> Result:
         defaults_configuration=dict(state.defaults_configuration),
         goals=outcomes,
         effects=_ratio_effects(baseline, final),
-        table=_table(baseline, final, defaults),
+        table=table,
+        missing=missing,
         latency={
             arm: latencies(runs) for arm, runs in (("baseline", baseline), ("final", final), ("defaults", defaults)) if runs
         },
@@ -213,14 +215,20 @@ def _ratio_effects(baseline: list[Run], final: list[Run]) -> dict[str, Interval]
     return found
 
 
-def _table(baseline: list[Run], final: list[Run], defaults: list[Run]) -> dict[str, dict[str, float | None]]:
-    return {
-        name: {
-            arm: pooled_metric(name, runs).value if runs else None
-            for arm, runs in (("baseline", baseline), ("final", final), ("defaults", defaults))
-        }
-        for name in METRICS
-    }
+def _table(
+    baseline: list[Run], final: list[Run], defaults: list[Run]
+) -> tuple[dict[str, dict[str, float | None]], dict[str, str]]:
+    """Every metric of every arm over all its requests, and why those that are missing are."""
+    table: dict[str, dict[str, float | None]] = {}
+    missing: dict[str, str] = {}
+    for name in METRICS:
+        table[name] = {}
+        for arm, runs in (("baseline", baseline), ("final", final), ("defaults", defaults)):
+            reading = pooled_metric(name, runs)
+            table[name][arm] = reading.value
+            if reading.value is None and reading.reason and (runs or arm == "baseline"):
+                missing.setdefault(f"table.{name}", reading.reason)
+    return table, missing
 
 
 def _time_split(work: Optimization, baseline: list[Run], final: list[Run]) -> dict[str, dict[str, Any]]:

@@ -157,6 +157,8 @@ class Trials:
                 started_at=run.started_at,
                 order=self._order,
                 reason="; ".join(gate.reason for gate in broken) or run.incomplete_reason,
+                requests=len(run.records),
+                gates={gate.name: gate.ok for gate in run.gates},
             )
         )
         self._order += 1
