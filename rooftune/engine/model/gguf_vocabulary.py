@@ -88,8 +88,8 @@ def _sentencepiece(
             byte_fallback=True,
         )
     )
-    marks = [normalizers.Replace(" ", "\u2581")]
-    undo = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    marks: list[Any] = [normalizers.Replace(" ", "\u2581")]
+    undo: list[Any] = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     if metadata.get("tokenizer.ggml.add_space_prefix", True):
         marks.insert(0, normalizers.Prepend("\u2581"))
         undo.append(decoders.Strip(" ", 1, 0))
