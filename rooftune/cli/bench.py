@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,34 +13,17 @@ import typer
 from rooftune.errors import InvalidRun, WrongInput
 
 if TYPE_CHECKING:
+    from rooftune.cli import bench_options
     from rooftune.cli.bench_target import Open
-    from rooftune.measure.target import Target
     from rooftune.progress import Progress
-    from rooftune.spec import Goal, Price, Spec, Workload
+    from rooftune.spec import Goal, Price, Workload
     from rooftune.store.run import Run
 
 _DEFAULT_REQUESTS = 60
-_DEFAULT_USERS = 4
 _FASTEST_USER = 20
 """Answers per second and user that a closed loop by the clock is prepared for; where they come faster, a note says so."""
 _CLOSED_LOOP_ROOM = 20_000
 """Most requests prepared for a closed loop that ends by the clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The options as given."""
-
-    rate: str | None
-    concurrency: int | None
-    think: str | None
-    requests: int | None
-    duration: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    prompts: str | None
-    arrivals: str | None
-    seed: int | None
 
 
 def register(app: typer.Typer) -> None:
@@ -114,7 +95,7 @@ def bench(
 
     Exit status: 0 measured and valid, 2 wrong input, 3 the run is not valid, 4 the server cannot be reached.
     """
-    from rooftune.cli import bench_target
+    from rooftune.cli import bench_options, bench_target
     from rooftune.cli.bench_summary import as_json as to_json
     from rooftune.cli.bench_summary import broken, summary
     from rooftune.cli.progress import console_progress
@@ -122,22 +103,22 @@ def bench(
 
     if text not in ("full", "hash", "off"):
         raise WrongInput(f"--text is full, hash or off, not '{text}'")
-    asked = Asked(
+    asked = bench_options.Asked(
         rate, concurrency, think, requests, duration, input_tokens, output_tokens, prompts, arrivals, seed
     )
     spec = None if bench_target.is_url(target) else bench_target.read_spec(target)
-    goals = [*(spec.goals.bounds if spec is not None and not goal else ()), *_goals(goal)]
+    goals = [*(spec.goals.bounds if spec is not None and not goal else ()), *bench_options.read_goals(goal)]
     stated = {str(name): bound for name, bound in spec.slo.items()} if spec is not None else {}
-    bounds = _slo(slo) or stated
+    bounds = bench_options.read_slo(slo) or stated
     if not bounds and {g.metric for g in goals} & {"goodput", "slo_attainment"}:
         raise WrongInput(
             "a goal on goodput or slo_attainment needs a bound per request, e.g. --slo 'ttft<=400ms'"
         )
-    charged = _price(price, currency) or (spec.price if spec is not None else None)
+    charged = bench_options.read_price(price, currency) or (spec.price if spec is not None else None)
     if charged is None and "cost_per_million_output_tokens" in {g.metric for g in goals}:
         raise WrongInput("a goal on cost needs --price, the server's price per hour")
-    workload = _workload(asked, spec)
-    wanted = _target(model, header, extra_body, api_key_env, timeout)
+    workload = bench_options.read_workload(asked, spec)
+    wanted = bench_options.read_target(model, header, extra_body, api_key_env, timeout)
     _check_place(out)
     progress = console_progress()
     with bench_target.opened(target, wanted, spec, progress) as found:
@@ -157,7 +138,7 @@ def bench(
 def _measure(
     found: Open,
     workload: Workload,
-    asked: Asked,
+    asked: bench_options.Asked,
     bounds: dict[str, float],
     price: Price | None,
     goals: list[Goal],
@@ -249,7 +230,11 @@ def _roofs(found: Open, progress: Progress) -> Any:
 
 
 def _count(
-    asked: Asked, workload: Workload, rate: float | None, seconds: float | None, goals: list[Goal]
+    asked: bench_options.Asked,
+    workload: Workload,
+    rate: float | None,
+    seconds: float | None,
+    goals: list[Goal],
 ) -> int:
     """How many requests are prepared: as asked, as the duration gives, or enough for the goals' percentiles."""
     from rooftune.metrics.percentile import minimum_sample
@@ -267,144 +252,6 @@ def _count(
         int(p[1:]) / 100 for g in goals if (p := g.metric.rsplit("_", 1)[-1])[:1] == "p" and p[1:].isdigit()
     ]
     return max([_DEFAULT_REQUESTS, *map(minimum_sample, shares)])
-
-
-def _workload(asked: Asked, spec: Spec | None) -> Workload:
-    """The workload that options and spec describe together; options win."""
-    from pydantic import ValidationError
-
-    from rooftune.spec import Workload
-
-    base: dict[str, Any] = (
-        spec.workload.model_dump(exclude_unset=True)
-        if spec is not None
-        else {"seed": secrets.randbelow(2**31)}
-    )
-    if asked.rate is not None and asked.concurrency is not None:
-        raise WrongInput("--rate (open loop) and --concurrency (closed loop) exclude each other")
-    if asked.requests is not None and asked.duration is not None:
-        raise WrongInput("--requests and --duration exclude each other")
-    if asked.input_tokens is not None and asked.prompts not in (None, "synthetic", "builtin:longdoc"):
-        raise WrongInput(
-            f"--input-tokens makes synthetic prompts; it does not go with --prompts {asked.prompts}"
-        )
-    if asked.rate is not None:
-        base["arrivals"] = {"process": asked.arrivals or "poisson", "rate": asked.rate}
-    elif asked.concurrency is not None or "arrivals" not in base:
-        if asked.arrivals is not None:
-            raise WrongInput("--arrivals goes with --rate")
-        base["arrivals"] = {"process": "concurrency", "users": asked.concurrency or _DEFAULT_USERS}
-        if asked.think is not None:
-            base["arrivals"]["think"] = asked.think
-    if asked.think is not None and "think" not in base["arrivals"]:
-        raise WrongInput("--think goes with --concurrency")
-    wanted = dict(base.get("prompts") or {})
-    if asked.prompts is not None:
-        wanted = {"source": asked.prompts}
-    if asked.input_tokens is not None:
-        wanted["input_tokens"] = asked.input_tokens
-        if asked.prompts is None:
-            wanted["source"] = "synthetic"
-    if asked.output_tokens is not None:
-        wanted["output_tokens"] = asked.output_tokens
-    if wanted:
-        base["prompts"] = wanted
-    if asked.seed is not None:
-        base["seed"] = asked.seed
-    try:
-        if isinstance(asked.duration, str):
-            from rooftune.spec import parse_quantity
-
-            if parse_quantity(asked.duration, "time") <= 0:
-                raise ValueError("--duration must be above 0")
-        return Workload.model_validate(_with_units(base))
-    except ValidationError as problem:
-        error = problem.errors()[0]
-        where = ".".join(str(part) for part in error["loc"] if isinstance(part, str) and "[" not in part)
-        raise WrongInput(f"{where}: {error['msg'].removeprefix('Value error, ')}") from None
-    except ValueError as problem:
-        raise WrongInput(str(problem)) from None
-
-
-def _with_units(base: dict[str, Any]) -> dict[str, Any]:
-    """A dumped spec holds plain numbers; the fields with a dimension read them with a unit."""
-    arrivals = dict(base["arrivals"])
-    if isinstance(arrivals.get("rate"), int | float):
-        arrivals["rate"] = f"{arrivals['rate']!r}/s"
-    if isinstance(arrivals.get("think"), int | float):
-        arrivals["think"] = f"{arrivals['think']!r}s"
-    return {**base, "arrivals": {k: v for k, v in arrivals.items() if v is not None}}
-
-
-def _target(
-    model: str | None, header: list[str] | None, extra_body: str | None, api_key_env: str | None, timeout: str
-) -> Target:
-    from rooftune.measure.target import Target
-    from rooftune.spec import parse_quantity
-
-    headers = []
-    for line in header or ():
-        name, colon, value = line.partition(":")
-        if not colon or not name.strip():
-            raise WrongInput(f"--header '{line}': write it as NAME:VALUE")
-        headers.append((name.strip(), value.strip()))
-    body: Any = {}
-    if extra_body is not None:
-        try:
-            body = json.loads(extra_body)
-        except ValueError as problem:
-            raise WrongInput(f"--extra-body is not JSON ({problem})") from None
-        if not isinstance(body, dict):
-            raise WrongInput("--extra-body must be a JSON object, e.g. '{\"top_p\": 0.9}'")
-    try:
-        seconds = parse_quantity(timeout, "time")
-    except ValueError as problem:
-        raise WrongInput(f"--timeout: {problem}") from None
-    if seconds <= 0:
-        raise WrongInput("--timeout must be above 0")
-    return Target(
-        url="",
-        model=model or "",
-        headers=tuple(headers),
-        extra_body=body,
-        api_key_env=api_key_env,
-        timeout=seconds,
-    )
-
-
-def _goals(expressions: list[str] | None) -> list[Goal]:
-    from rooftune.spec import parse_goal_expression
-
-    try:
-        return [parse_goal_expression(text) for text in expressions or ()]
-    except ValueError as problem:
-        raise WrongInput(str(problem)) from None
-
-
-def _slo(expressions: list[str] | None) -> dict[str, float]:
-    from rooftune.spec import parse_quantity
-    from rooftune.spec.nearest import nearest
-
-    names = ("ttft", "tpot", "itl", "e2e")
-    found = {}
-    for text in expressions or ():
-        name, sign, value = (part.strip() for part in text.partition("<="))
-        if not sign or name not in names:
-            hint = nearest(name, names) if sign else "; write it as ttft<=400ms"
-            raise WrongInput(f"--slo '{text}'{hint}")
-        try:
-            found[name] = parse_quantity(value, "time")
-        except ValueError as problem:
-            raise WrongInput(f"--slo {name}: {problem}") from None
-        if found[name] <= 0:
-            raise WrongInput(f"--slo {name} must be above 0")
-    return found
-
-
-def _price(amount: float | None, currency: str) -> Price | None:
-    from rooftune.spec import Price
-
-    return None if amount is None else Price(amount=amount, currency=currency, per="hour")
 
 
 def _check_place(out: Path | None) -> None:
