@@ -51,9 +51,9 @@ def show_technique(
 
 def _tables() -> dict[str, TechniqueTable]:
     """Each runtime's table of techniques."""
-    from rooftune.runtimes.embedded.technique_table import TECHNIQUES
+    from rooftune.runtimes.registry import technique_table
 
-    return {"embedded": TECHNIQUES}
+    return {name: technique_table(name) for name in ("embedded", "url")}
 
 
 def _reached(one: Card, tables: dict[str, TechniqueTable]) -> bool:

@@ -1,4 +1,4 @@
-"""Which techniques to try, in which order: those that answer the diagnosed cause first, then by expected gain."""
+"""Which techniques to try, in which order: by expected gain, with a bonus for those that answer the diagnosed cause."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ from rooftune.workload.schedule import Schedule
 
 DECIDING = ("slo_attainment", "ttft_mean", "tpot_mean", "e2e_mean", "output_tokens_per_second")
 """Metrics by which candidates are ordered where no goal says otherwise."""
+
+_STILL = 0.01
+"""A middle of less than this in log says that the metric does not move; the next deciding one is read then."""
+
+_CAUSE_BONUS = 0.1
+"""What the diagnosis is worth beside the prediction, as a log ratio: it decides between like gains."""
 
 _HIGHER = (
     "slo_attainment",
@@ -37,7 +43,7 @@ class Candidate:
     predicted: tuple[PredictedEffect, ...]
     applies: Applies
     gain: float = 0.0
-    """Expected improvement of the first deciding metric that is predicted, as a log ratio; above 0 is better."""
+    """Expected improvement of the first deciding metric that is predicted to move, as a log ratio; above 0 is better."""
 
 
 def candidates(
@@ -82,18 +88,19 @@ def _applies(card: Card, context: TechniqueContext, table: TechniqueTable) -> Ap
 
 
 def _gain(predicted: Sequence[PredictedEffect], deciding: Sequence[str]) -> float:
-    """The middle of the interval, in log; 0 where nothing that decides was predicted."""
+    """The middle of the interval, in log, of the first deciding metric that is predicted to move; 0 where none is."""
     effects = {effect.metric: effect for effect in predicted}
     for name in deciding:
         effect = effects.get(name) or effects.get(f"{name.rsplit('_', 1)[0]}_mean")
         if effect is None:
             continue
         middle = (math.log(effect.low) + math.log(effect.high)) / 2
-        return middle if name in _HIGHER else -middle
+        if abs(middle) >= _STILL:
+            return middle if name in _HIGHER else -middle
     return 0.0
 
 
-def _order(one: Candidate, context: TechniqueContext) -> tuple[bool, bool, bool, float, str]:
-    """Applicable, then not predicted to make things worse, then answering the cause, then by gain."""
+def _order(one: Candidate, context: TechniqueContext) -> tuple[bool, float, str]:
+    """Applicable first, then by gain; answering the diagnosed cause counts as some gain more."""
     answers = context.cause is not None and context.cause in one.card.answers
-    return (not one.applies.yes, one.gain < -0.02, not answers, -one.gain, one.card.name)
+    return (not one.applies.yes, -(one.gain + (_CAUSE_BONUS if answers else 0.0)), one.card.name)

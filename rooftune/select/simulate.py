@@ -128,6 +128,9 @@ class Simulator:
                 if value > 0 and replicate.before.get(name, 0.0) > 0:
                     ratios.setdefault(name, []).append(math.log(value / replicate.before[name]))
         basis = f"simulated on {len(self._steps)} measured steps{told}"
+        if self._measured.get("slo_attainment") == 0.0:
+            # A share that is 0 before has no ratio; the latencies under it are predicted instead.
+            ratios.pop("slo_attainment", None)
         return tuple(
             self._interval(name, values, basis)
             for name, values in ratios.items()

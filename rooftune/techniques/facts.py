@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -73,6 +74,9 @@ _METRICS = tuple(
     ]
 )
 _RESOLVED = ("slots", "token_budget", "pool_tokens", "threads")
+
+_LOCAL = re.compile(r"//(127\.0\.0\.1|localhost|\[::1\])[:/]")
+"""Addresses of this machine."""
 
 Step = dict[str, float]
 
@@ -185,21 +189,12 @@ def _from_model(run: Run, facts: dict[str, float | None]) -> None:
 
 def _from_environment(run: Run, facts: dict[str, float | None]) -> None:
     """Only what is known of the server's own machine: a client's memory says nothing of a server elsewhere."""
-    environment = run.environment
-    for source in (environment.get("machine"), environment):
-        if not isinstance(source, dict):
-            continue
-        for fact, names in (
-            ("memory_bytes", ("memory_bytes", "memory")),
-            ("cores", ("cores", "threads", "cpus")),
-        ):
-            found = next(
-                (number for name in names if (number := _number(source.get(name))) is not None), None
-            )
-            facts[fact] = facts[fact] if facts[fact] is not None else found
     roofs = run.roofs
     if isinstance(roofs, dict):
-        facts["cores"] = _number(roofs.get("threads")) or facts["cores"]
+        facts["cores"] = _number(roofs.get("threads"))
+    if roofs is not None or _LOCAL.search(str(run.target.get("url", ""))):
+        facts["memory_bytes"] = _number(run.environment.get("memory_bytes"))
+        facts["cores"] = facts["cores"] or _number(run.environment.get("cores"))
     facts["weights_memory_share"] = _ratio(facts["weight_bytes"], facts["memory_bytes"])
 
 

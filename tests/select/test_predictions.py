@@ -26,7 +26,7 @@ from rooftune.techniques.catalogue import card
 from rooftune.techniques.facts import facts_from_run
 
 BASE = EngineConfig(batching="dynamic", slots=4, chunked_prefill=False, prefix_cache="none")
-PLAN = schedule(36, 1.6)
+PLAN = schedule(24, 1.6)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_what_cannot_be_simulated_says_why(run: Run) -> None:
 def test_kernel_cards_are_simulated_with_their_own_scale(run: Run) -> None:
     effects = predict(card("packed_weight_kernel"), context(run, weight_kernel="reference"), run, PLAN)
     by_name = {effect.metric: effect for effect in effects}
-    assert by_name["tpot_mean"].high < 1.0
+    assert by_name["tpot_mean"].low < 0.2 and by_name["tpot_mean"].high < 1.1
     assert "ttft_mean" in by_name and "bytes per weight" in by_name["ttft_mean"].basis
 
 
@@ -164,12 +164,20 @@ def test_candidates_are_ordered_and_carry_reasons(run: Run) -> None:
             or not one.applies.yes
             or (one.card.name == "more_slots")
         )
-    gains = [
-        one.gain
-        for one in found
-        if one.applies.yes and "queue_slots" in one.card.answers and one.gain > -0.02
-    ]
-    assert gains == sorted(gains, reverse=True)
+    worth = [one.gain + 0.1 * ("queue_slots" in one.card.answers) for one in found if one.applies.yes]
+    assert worth == sorted(worth, reverse=True)
+    assert worth[0] > 0.1
+
+
+def test_a_share_of_zero_is_not_predicted_and_the_next_metric_orders(run: Run) -> None:
+    from dataclasses import replace
+
+    metrics = [replace(m, value=0.0) if m.name == "slo_attainment" else m for m in run.metrics]
+    hopeless = replace(run, id="hopeless", metrics=tuple(metrics))
+    effects = predict(card("prefix_caching"), context(hopeless), hopeless, PLAN)
+    assert effects and "slo_attainment" not in {effect.metric for effect in effects}
+    found = candidates(context(hopeless), TECHNIQUES, baseline_run=hopeless, schedule=PLAN)
+    assert any(one.gain > 0.05 for one in found)
 
 
 def test_a_table_that_lacks_a_technique_says_so(run: Run) -> None:

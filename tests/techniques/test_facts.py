@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True,
 }  # fmt: skip
 RUN = Run(
-    id="r", label="", started_at="", target={}, workload={"process": "poisson", "rate": None, "shared_prefix_share": 0.4},
+    id="r", label="", started_at="", target={"url": "http://127.0.0.1:8000/v1"}, workload={"process": "poisson", "rate": None, "shared_prefix_share": 0.4},
     schedule_hash="h", slo={}, price_per_second=None, currency=None, environment={"memory_bytes": 1e9}, roofs=None,
     resolved={"slots": 4, "token_budget": 256, "pool_tokens": 1600, "page_size": 16, "threads": 2,
               "model": {"weight_bytes": 1e8, "kv_bytes_per_token": 46080, "config": CONFIG}},
@@ -82,6 +82,13 @@ def test_a_server_that_tells_nothing_leaves_nothing_made_up() -> None:
         RUN, resolved=None, steps=(), counters={}, records=(), metrics=(), workload={}, environment={}
     )
     assert all(value is None for value in facts_from_run(bare).values())
+
+
+def test_a_client_s_memory_is_not_the_server_s() -> None:
+    away = facts_from_run(replace(RUN, target={"url": "http://gpu.example:8000/v1"}))
+    assert away["memory_bytes"] is None and away["weights_memory_share"] is None
+    known = facts_from_run(replace(RUN, target={}, roofs={"threads": 64}))
+    assert known["cores"] == 64 and known["memory_bytes"] == 1e9
 
 
 def test_gauges_stand_in_for_the_step_log() -> None:
