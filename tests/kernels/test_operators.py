@@ -130,7 +130,7 @@ def test_silu_mul(rows: int, size: int, scale: float, threads: int) -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 90), st.integers(1, 20)), min_size=1, max_size=4),
     st.sampled_from([(1, 1), (3, 1), (9, 3), (2, 2)]),
