@@ -12,6 +12,8 @@ from toy_runner import SMALL, Collector, ToyRunner, drain, expected_greedy, make
 from rooftune.engine.contracts import EngineConfig
 from rooftune.engine.engine import Engine
 from rooftune.engine.limits import EngineStopped, QueueFull, RequestRefused, RequestTooLong
+from rooftune.engine.scheduler import Scheduler
+from rooftune.engine.work import Step
 from rooftune.errors import WrongInput
 
 
@@ -258,6 +260,20 @@ def test_timings_add_up_and_the_step_log_tells_every_step() -> None:
     assert engine.steps_since(log[3].start_ns) == log[3:]
     assert all(record.duration >= record.forward > 0 for record in log)
     assert set(log[0].flat()) >= {"start_ns", "duration", "context_sum", "waiting", "used_pages"}
+
+
+def test_timings_part_the_life_of_a_request() -> None:
+    scheduler = Scheduler(SMALL, 512)
+    sequence = scheduler.add(request("a", range(20), 2), 1.0)
+    assert sequence.timings(1.5) == {"queue": 0.5}
+    step = scheduler.plan(3.0)
+    assert isinstance(step, Step)
+    scheduler.commit(step, [], 4.0)
+    assert sequence.timings(4.5) == {"queue": 2.0, "prefill": 1.5}
+    step = scheduler.plan(5.0)
+    assert isinstance(step, Step)
+    scheduler.commit(step, [7], 8.0)
+    assert sequence.timings(8.5) == {"queue": 2.0, "prefill": 5.0, "decode": 0.5}
 
 
 def entries(engine: Engine) -> dict[str, dict]:

@@ -183,3 +183,19 @@ def test_what_a_preempted_request_finds_again_is_neither_lost_nor_a_hit_of_its_p
     assert stats.lost_tokens == lost
     assert stats.prefix_queries == (10 if cache == "hash" else 0)
     assert stats.prefix_hits == collector.last("a").cached_tokens == 0
+
+
+def test_nobody_joins_in_the_step_that_preempted() -> None:
+    engine, _ = make(slots=2, pool_tokens=48, prefix_cache="none")
+    for id in ("a", "b"):
+        engine.submit(request(id, [1] * 20, 28))
+    while len(engine.scheduler.running) < 2:
+        engine.step()
+    engine.submit(request("urgent", [3, 4], 2, priority=-1))
+    while not engine.scheduler.counters.preemptions:
+        engine.step()
+    assert [sequence.id for sequence in engine.scheduler.running] == ["a"]
+    assert [sequence.id for sequence in engine.scheduler.waiting] == ["urgent", "b"]
+    engine.step()
+    assert [sequence.id for sequence in engine.scheduler.running] == ["a", "urgent"]
+    drain(engine)

@@ -154,6 +154,18 @@ def test_the_fit_finds_the_model_in_noise_and_ignores_what_the_machine_did_besid
     assert 0.02 < found.spread.p90 < 0.06
 
 
+def test_short_steps_are_fitted_as_well_as_long_ones() -> None:
+    """The long steps do not follow the model (a cost that grows with the square): the short ones must still fit."""
+    measured = [
+        replace(record, duration=record.duration * (1 + record.work.prefill_tokens / 1000))
+        for record in records(MODEL, 0.0)
+    ]
+    found = fit(measured)
+    for rows in (1, 4, 16):
+        work = StepWork(decode_rows=rows, decode_context=rows * 300)
+        assert found.seconds(work) == pytest.approx(MODEL.seconds(work), rel=0.03)
+
+
 def test_the_fit_is_not_drawn_down_by_steps_that_take_long_now_and_then() -> None:
     """Noise of a busy machine is skewed; the total time of many steps must still come out right."""
     chance = random.Random(3)

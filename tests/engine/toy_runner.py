@@ -132,6 +132,7 @@ def drain(engine: Engine, limit: int = 20_000) -> None:
     """Run steps until nothing is left; a dynamic batcher's wait is passed by trying again."""
     for _ in range(limit):
         if not engine.step() and not engine.scheduler.sequences:
+            assert not engine._generators and not engine._known, "something of a finished request is kept"
             return
     raise AssertionError("the engine does not come to an end")
 
