@@ -1,6 +1,7 @@
 #include "matrix.h"
 
 #include <cstring>
+#include <mutex>
 #include <stdexcept>
 
 #include "kernels/half.h"
@@ -47,6 +48,34 @@ float half_at(const std::uint8_t* at, std::size_t index) {
     return half_to_float(bits);
 }
 
+// Weights are laid end to end in chunks of huge pages: a matrix of a few hundred KiB alone would get none. A chunk
+// lives as long as any matrix in it.
+struct Chunk {
+    static constexpr std::size_t size = std::size_t{8} << 20;
+    std::unique_ptr<void, void (*)(void*)> memory{allocate(size), std::free};
+    std::size_t used = 0;
+};
+
+std::shared_ptr<std::uint8_t> weight_memory(std::size_t bytes) {
+    if (bytes > Chunk::size / 4) {
+        const std::shared_ptr<std::uint8_t> own(static_cast<std::uint8_t*>(allocate(bytes)), std::free);
+        if (!own) throw std::bad_alloc();
+        return own;
+    }
+    static auto& mutex = *new std::mutex;  // never destroyed: a matrix may outlive static objects
+    static auto& current = *new std::weak_ptr<Chunk>;
+    std::lock_guard<std::mutex> lock(mutex);
+    auto chunk = current.lock();
+    if (!chunk || chunk->used + bytes > Chunk::size) {
+        chunk = std::make_shared<Chunk>();
+        if (!chunk->memory) throw std::bad_alloc();
+        current = chunk;
+    }
+    auto* const at = static_cast<std::uint8_t*>(chunk->memory.get()) + chunk->used;
+    chunk->used += (bytes + 63) / 64 * 64;
+    return {chunk, at};
+}
+
 }  // namespace
 
 Matrix::Matrix(const std::string& format, const std::uint8_t* data, std::size_t n, std::size_t k)
@@ -55,7 +84,8 @@ Matrix::Matrix(const std::string& format, const std::uint8_t* data, std::size_t 
     if (quantized() && k % block_size != 0)
         throw std::invalid_argument("a block format needs rows of a multiple of 32 values, not " + std::to_string(k));
     view_.tile_bytes = quantized() ? k / block_size * record_bytes(view_.format) : k * tile_rows * sizeof(float);
-    std::uint8_t* const to = data_.room(bytes());
+    data_ = weight_memory(bytes());
+    std::uint8_t* const to = data_.get();
     std::memset(to, 0, bytes());
     if (quantized())
         pack_blocks(data, view_, to);

@@ -1,6 +1,8 @@
 // A weight packed once into the layout that the kernels read (kernels/views.h), and the buffers that hold such.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,14 +14,25 @@
 
 namespace rooftune {
 
+// Memory aligned to cache lines; from 4 MiB on in huge pages where the system offers them, which spares page walks.
+inline void* allocate(std::size_t bytes) {
+    constexpr std::size_t line = 64, huge = std::size_t{1} << 21;
+    const std::size_t unit = bytes >= 2 * huge ? huge : line;
+    const std::size_t size = (bytes + unit - 1) / unit * unit;
+    void* const at = std::aligned_alloc(unit, size);
+#ifdef MADV_HUGEPAGE
+    if (at != nullptr && unit == huge) (void)madvise(at, size, MADV_HUGEPAGE);  // a wish; refusal changes nothing
+#endif
+    return at;
+}
+
 // Memory aligned to cache lines that grows and never shrinks; contents are lost when it grows.
 template <class Value>
 class Buffer {
 public:
     Value* room(std::size_t count) {
         if (count > count_) {
-            const std::size_t bytes = (count * sizeof(Value) + 63) / 64 * 64;
-            data_.reset(static_cast<Value*>(std::aligned_alloc(64, bytes)));
+            data_.reset(static_cast<Value*>(allocate(count * sizeof(Value))));
             if (!data_) {
                 count_ = 0;
                 throw std::bad_alloc();
@@ -54,7 +67,7 @@ public:
 
 private:
     MatrixView view_;
-    Buffer<std::uint8_t> data_;
+    std::shared_ptr<std::uint8_t> data_;
 };
 
 }  // namespace rooftune
