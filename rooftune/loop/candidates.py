@@ -34,7 +34,8 @@ def applicable(
         technique_table(work.runtime.name),
         baseline_run=run,
         schedule=work.trials.schedule_of(run),
-        deciding=[goal.metric for goal in work.spec.goals.bounds],
+        # A share of 0 has no ratio to predict; the order then rests on the first token's time.
+        deciding=[*(goal.metric for goal in work.spec.goals.bounds), "ttft_mean"],
     )
     for candidate in found:
         if candidate.card.name not in work.state.screened:

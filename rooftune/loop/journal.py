@@ -29,17 +29,16 @@ class Journal:
         """
         self.folder = folder
         path = folder / _NAME
-        existing = path.exists()
-        if existing and not resume:
-            raise WrongInput(
-                f"{folder} already holds an optimization; go on with --resume, or name another --out"
-            )
-        if not existing and folder.exists() and any(folder.iterdir()) and not resume:
-            raise WrongInput(f"{folder} is not empty; name a new folder with --out")
+        if folder.exists() and not folder.is_dir():
+            raise WrongInput(f"{folder} is a file; name a folder with --out")
+        if path.exists() and not resume:
+            raise WrongInput(f"{folder} already holds an optimization; go on with --resume, or name another --out")
+        if not path.exists() and folder.exists() and any(folder.iterdir()):
+            raise WrongInput(f"{folder} is not empty and holds no optimization; name a new folder with --out")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise WrongInput(f"{folder} is a file; name a folder with --out") from None
+            raise WrongInput(f"{folder.parent} is not a folder; name another --out") from None
         except PermissionError:
             raise EnvironmentProblem(f"{folder} cannot be written; name another folder with --out") from None
         self._lock = self._take_lock(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rooftune.compare.decide import ScreenDecision, screen
 from rooftune.compare.effect import Effect, measure_effect, pooled_spread
@@ -24,6 +24,8 @@ class Screened:
     runs: list[Run | None]
     effect: Effect | None = None
     others: dict[str, Effect] | None = None
+    before: dict[str, float] = field(default_factory=dict)
+    """Mean of the base arm by metric: what a predicted ratio of a share starts from."""
     decision: ScreenDecision | None = None
     failed: str | None = None
     noop: str | None = None
@@ -95,6 +97,10 @@ def _judge(
             for goal in watched
             if goal.metric != deciding.metric
         }
+        for goal in [deciding, *watched]:
+            known = [value for value in values(base_runs, goal.metric) if value is not None]
+            if known:
+                one.before[goal.metric] = sum(known) / len(known)
     spread = pooled_spread([one.effect for one in measured if one.effect is not None])
     for one in measured:
         assert one.effect is not None

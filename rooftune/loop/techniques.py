@@ -111,9 +111,10 @@ def _hit(predicted: PredictedEffect, screened: Screened) -> bool | None:
     if screened.effect is not None:
         effects[screened.effect.metric] = screened.effect
     effect = effects.get(predicted.metric)
-    if effect is None or effect.interval is None or effect.scale != "ratio":
+    before = screened.before.get(predicted.metric)
+    if effect is None or effect.interval is None or (effect.scale == "difference" and before is None):
         return None
-    return score(predicted, effect.interval) == "hit"
+    return score(predicted, effect.interval, effect.scale, before) == "hit"
 
 
 def activity(candidate: Candidate, runs: list[Run]) -> tuple[bool | None, str | None]:
