@@ -76,6 +76,8 @@ class Facts:
     """Share of step time outside the forward pass, with the gaps between steps while work was there."""
     prefill_share: float | None
     """Share of busy time that is prompt processing, by the step model."""
+    idle_share: float | None
+    """Share of slots without a sequence in decode steps while requests wait (a static batch holds finished slots)."""
     prompt_tokens: float | None
     """Mean uncached prompt tokens of a request."""
     roofs: RoofFacts
@@ -145,6 +147,7 @@ def gather(run: Run, goals: Sequence[Goal] = ()) -> Facts:
         decode_context=_mean([context_of(s) for s in decode_only]),
         host_share=_host_share(run, steps),
         prefill_share=_prefill_share(steps, model),
+        idle_share=_idle_share(steps, None if slots is None else int(slots)),
         prompt_tokens=_mean(
             [r.prompt_tokens - (r.cached_tokens or 0) for r in good if r.prompt_tokens is not None]
         ),
@@ -304,6 +307,15 @@ def _host_share(run: Run, steps: Sequence[Step]) -> float | None:
     if parts and total > 0:
         return min(1.0, max(0.0, 1.0 - next(iter(parts.values())) / total))
     return None
+
+
+def _idle_share(steps: Sequence[Step], slots: int | None) -> float | None:
+    rows = [
+        s["decode_rows"]
+        for s in steps
+        if s["waiting"] > 0 and s["prefill_tokens"] == 0 and s["decode_rows"] > 0
+    ]
+    return None if not slots or len(rows) < 5 else max(0.0, 1.0 - float(np.mean(rows)) / slots)
 
 
 def _prefill_share(steps: Sequence[Step], model: StepModel | None) -> float | None:

@@ -8,7 +8,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "compute_bound_batch"
-ANSWERS = ("weight_kernel", "activation_quantization", "replicas")
+ANSWERS = ("packed_weight_kernel", "kernel_vectorization", "kernel_parallelization", "replicas")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:

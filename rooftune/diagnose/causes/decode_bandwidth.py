@@ -8,7 +8,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "decode_bandwidth"
-ANSWERS = ("weight_quantization", "weight_kernel", "speculative_decoding", "pruning", "larger_batch")
+ANSWERS = ("packed_weight_kernel", "weight_quantization", "speculative_decoding", "ngram_speculation")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:

@@ -8,7 +8,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "kv_capacity"
-ANSWERS = ("kv_quantization", "kv_eviction", "pool_size", "prefix_cache")
+ANSWERS = ("kv_quantization", "kv_compression", "more_memory", "fewer_slots")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:

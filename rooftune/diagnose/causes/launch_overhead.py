@@ -8,7 +8,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "launch_overhead"
-ANSWERS = ("graphs", "native_plan", "larger_batch", "multi_step")
+ANSWERS = ("kernel_fusion", "compiler", "more_slots")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:

@@ -9,13 +9,14 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "overload"
-ANSWERS = ("weight_quantization", "replicas", "admission_control", "prefix_cache")
+ANSWERS = ("prefix_caching", "packed_weight_kernel", "weight_quantization", "admission_control", "replicas")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:
     facts = facts or gather(evidence.run)
     pieces = present(
-        *waiting_pieces(facts), _growing(facts), _limit(facts), pool_piece(facts),
+        *waiting_pieces(facts),
+        _made_of(facts), _growing(facts), _limit(facts), pool_piece(facts),
         experiment_piece(evidence, "slots_x2", CAUSE), experiment_piece(evidence, "low_load", CAUSE),
     )  # fmt: skip
     missing = []
@@ -39,6 +40,14 @@ def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:
     return finding
 
 
+def _made_of(facts: Facts) -> Piece | None:
+    """What fills the machine: it says which technique raises the capacity."""
+    if facts.prefill_share is None:
+        return None
+    text = f"the server spends {facts.prefill_share:.0%} of its time on prompts, the rest on answers"
+    return Piece("step model", "neither", text)
+
+
 def _growing(facts: Facts) -> Piece | None:
     """The queue of an overloaded server grows as long as requests come; a busy but stable one swings."""
     if facts.growth is None or facts.busy_share is None:
@@ -47,7 +56,7 @@ def _growing(facts: Facts) -> Piece | None:
         f"the server computes {facts.busy_share:.0%} of the time and the last third of requests waits "
         f"{facts.growth:.1f} times as long for its first token as the first third"
     )
-    if facts.busy_share >= 0.9 and facts.growth >= 1.5:
+    if facts.busy_share >= 0.8 and facts.growth >= 1.5:
         return Piece("growth", "for", text)
     return Piece("growth", "against" if facts.busy_share < 0.7 or facts.growth < 0.8 else "neither", text)
 

@@ -7,7 +7,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "prefill_compute"
-ANSWERS = ("prefix_cache", "chunked_prefill", "weight_kernel", "prompt_compression", "disaggregation")
+ANSWERS = ("prefix_caching", "packed_weight_kernel", "chunked_prefill", "pd_disaggregation")
 
 
 def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:

@@ -8,7 +8,7 @@ from rooftune.diagnose.facts import Facts, gather
 from rooftune.diagnose.finding import Evidence, Finding
 
 CAUSE = "queue_slots"
-ANSWERS = ("continuous_batching", "slots", "dynamic_batching")
+ANSWERS = ("continuous_batching", "more_slots", "dynamic_batching")
 
 USEFUL_GAIN = 1.30
 USELESS_GAIN = 1.15
@@ -32,6 +32,7 @@ def judge(evidence: Evidence, facts: Facts | None = None) -> Finding:
             if gain is not None
             else "",
         ),
+        _idle(facts),
         experiment_piece(evidence, "slots_x2", CAUSE),
         experiment_piece(evidence, "low_load", CAUSE),
     )
@@ -65,9 +66,22 @@ def _at_limit(facts: Facts) -> Piece | None:
     )
 
 
+def _idle(facts: Facts) -> Piece | None:
+    """Slots that a batch holds after their answers ended: requests wait for places that do no work."""
+    if facts.batching not in ("static", "dynamic") or facts.idle_share is None or facts.idle_share < 0.2:
+        return None
+    return Piece(
+        "idle slots",
+        "for",
+        f"{facts.idle_share:.0%} of the slots do no work while requests wait: their batch is not over",
+    )
+
+
 def _needs_benefit(finding: Finding, pieces: list[Piece]) -> Finding:
     """Full slots are only the cause if more would help: without that piece it could as well be overload."""
-    benefit = any(p.side == "for" and p.source in ("step model", "experiment slots_x2") for p in pieces)
+    benefit = any(
+        p.side == "for" and p.source in ("step model", "idle slots", "experiment slots_x2") for p in pieces
+    )
     if finding.status != "supported" or benefit:
         return finding
     return Finding(

@@ -26,16 +26,15 @@ def _e2es(run: Run) -> dict[int, float]:
     }
 
 
-def _lengths(run: Run) -> tuple[int, int]:
-    prompts = [r.prompt_tokens for r in run.records if r.prompt_tokens]
+def _lengths(run: Run, facts: Facts) -> tuple[int, int]:
+    """Mean tokens of a prompt that had to be computed (fresh prompts hit no cache), and of an answer."""
     outputs = [r.output_tokens for r in run.records if r.output_tokens]
-    return round(float(np.mean(prompts))) if prompts else 64, round(
-        float(np.mean(outputs))
-    ) if outputs else 16
+    prompt = max(8, round(facts.prompt_tokens)) if facts.prompt_tokens else 64
+    return prompt, round(float(np.mean(outputs))) if outputs else 16
 
 
 def _perform_low_load(bench: Bench, run: Run, facts: Facts) -> Outcome:
-    prompt, output = _lengths(run)
+    prompt, output = _lengths(run, facts)
     alone = _ttfts(bench.burst(_ALONE, prompt, min(output, 8), 1))
     if not alone or not facts.ttft:
         return Outcome(LOW_LOAD.name, LOW_LOAD.signature, {}, {}, "", "no request was answered")
@@ -60,7 +59,7 @@ def _perform_low_load(bench: Bench, run: Run, facts: Facts) -> Outcome:
 
 
 def _perform_prefill(bench: Bench, run: Run, facts: Facts) -> Outcome:
-    prompt, _ = _lengths(run)
+    prompt, _ = _lengths(run, facts)
     length = _probe_length(prompt, run)
     one, two = _ttfts(bench.burst(_ALONE, length, 2, 1)), _ttfts(bench.burst(_ALONE, 2 * length, 2, 1))
     if not one or not two:
