@@ -130,7 +130,7 @@ def test_truncation_names_the_tensor_and_the_sizes(whole: Path, tmp_path: Path) 
     assert "truncated" in refused(cut)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_damaged_headers_never_raise_anything_else(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -145,6 +145,23 @@ def test_damaged_headers_never_raise_anything_else(
         read(path)
     except WrongInput as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("key", ["llama.block_count", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.tokens"])
+def test_metadata_of_another_type_is_one_line(whole: Path, tmp_path: Path, key: str) -> None:
+    content = bytearray(whole.read_bytes())
+    at = content.index(key.encode()) + len(key)
+    name = key.encode()
+    content[at : at + 4] = struct.pack("<I", 8)  # now a string, of whatever length follows
+    path = tmp_path / "typed.gguf"
+    path.write_bytes(content)
+    assert name in content
+    refused(path)
+
+
+def test_a_merge_without_a_pair_is_named(whole: Path, tmp_path: Path) -> None:
+    old = struct.pack("<Q", 4) + b"th e"
+    assert "merge" in refused(renamed(whole, tmp_path / "m.gguf", old, struct.pack("<Q", 4) + b"the_"))
 
 
 def test_a_huge_array_count_is_refused_at_once(tmp_path: Path) -> None:

@@ -89,7 +89,9 @@ def test_a_missing_tensor_and_a_wrong_shape_are_named(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
-    folder = write_hugging_face(tmp_path / "m", Tiny(vocabulary=200))
+    folder = write_hugging_face(
+        tmp_path / "m", Tiny(vocabulary=200, extra_config={"bos_token_id": 1, "eos_token_id": 2})
+    )
     assert "do not match" in refused(folder)
 
 

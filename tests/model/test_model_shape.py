@@ -82,6 +82,9 @@ def test_parameter_count_is_transformers_own() -> None:
         ({"num_key_value_heads": 3}, "KV heads"),
         ({"head_dim": 15}, "odd"),
         ({"vocab_size": 0}, "vocabulary"),
+        ({"bos_token_id": 267}, "begin token 267"),
+        ({"eos_token_id": [3, -1]}, "end token -1"),
+        ({"rope_theta": 0.0}, "rope theta"),
     ],
 )
 def test_what_is_not_supported_is_refused_by_name(change: dict[str, object], named: str) -> None:
@@ -127,6 +130,13 @@ def test_gguf_head_size_follows_from_hidden_and_heads() -> None:
 def test_gguf_refusals_by_name(change: dict[str, object], named: str) -> None:
     with pytest.raises(WrongInput, match=named):
         shape_from_gguf(gguf_metadata(**change), TENSORS, (), "m.gguf")
+
+
+def test_gguf_rope_factors_must_fit_the_heads() -> None:
+    with pytest.raises(WrongInput, match="rope factors"):
+        shape_from_gguf(gguf_metadata(), TENSORS, (1.0,) * 7, "m.gguf")
+    with pytest.raises(WrongInput, match="rope factors"):
+        shape_from_gguf(gguf_metadata(), TENSORS, (0.0,) * 8, "m.gguf")
 
 
 def test_gguf_linear_scaling() -> None:

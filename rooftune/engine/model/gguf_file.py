@@ -42,8 +42,21 @@ _ROPE_FACTORS = "rope_freqs.weight"
 
 def read_gguf(source: ModelSource) -> StoredModel:
     """Read the file at ``source.path``. Raises WrongInput in one line that names what is wrong with it."""
-    header = read_header(source.path)
-    where = source.path.name
+    try:
+        header = read_header(source.path)
+        return _read(source, header, source.path.name)
+    except WrongInput as error:
+        # Names in a damaged header can hold line breaks; the message stays one line.
+        raise WrongInput(" ".join(str(error).split())) from error
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        # A flipped bit in a header can give a value another type; no reader below has to expect that.
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise WrongInput(
+            f"{source.path.name}: the metadata is damaged ({why}); get the file again"
+        ) from error
+
+
+def _read(source: ModelSource, header: Header, where: str) -> StoredModel:
     shape = shape_from_gguf(
         header.metadata,
         {name: entry.shape for name, entry in header.tensors.items()},

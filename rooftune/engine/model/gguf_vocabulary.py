@@ -43,7 +43,7 @@ def tokenizer_from_gguf(metadata: Mapping[str, Any], vocabulary: int, where: str
     except WrongInput:
         raise
     except Exception as error:  # the library raises bare Exception
-        raise WrongInput(f"{where}: the vocabulary is not consistent ({error})") from error
+        raise WrongInput(f"{where}: the vocabulary is not consistent ({_first_line(error)})") from error
     kinds = metadata.get("tokenizer.ggml.token_type", [])
     for wanted, special in ((_CONTROL, True), (_USER_DEFINED, False)):
         whole = [token for token, kind_ in zip(tokens, kinds, strict=False) if kind_ == wanted]
@@ -55,6 +55,10 @@ def tokenizer_from_gguf(metadata: Mapping[str, Any], vocabulary: int, where: str
     return Tokenizer(inner, None if bos is None else int(bos), adds_bos, kind)
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 def _byte_level(
     metadata: Mapping[str, Any], ids: dict[str, int], where: str
 ) -> tuple[tokenizers.Tokenizer, str]:
@@ -64,6 +68,8 @@ def _byte_level(
     pre = str(metadata.get("tokenizer.ggml.pre", "default"))
     normalizer, pre_tokenizer, ignore_merges = _pre_tokenizer(pre, where)
     pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    if short := next((merge for merge, pair in zip(merges, pairs, strict=True) if len(pair) != 2), None):
+        raise WrongInput(f"{where}: the vocabulary is not consistent (merge {short[:40]!r} names no pair)")
     inner = tokenizers.Tokenizer(models.BPE(vocab=ids, merges=pairs, ignore_merges=ignore_merges))
     if normalizer is not None:
         inner.normalizer = normalizer

@@ -77,6 +77,17 @@ class ModelShape:
                 raise WrongInput(
                     f"model: {what.replace('_', ' ')} is {getattr(self, what)}; the file is damaged"
                 )
+        if not (0 < self.rope_theta < math.inf and 0 <= self.norm_epsilon < math.inf):
+            raise WrongInput(
+                f"model: rope theta {self.rope_theta} or norm epsilon {self.norm_epsilon} is out of range;"
+                " the file is damaged"
+            )
+        for what, token in (("begin", self.bos), *(("end", token) for token in self.eos)):
+            if token is not None and not 0 <= token < self.vocabulary:
+                raise WrongInput(f"model: {what} token {token} is not in the vocabulary of {self.vocabulary}")
+        factors = self.rope_scaling.factors if self.rope_scaling else ()
+        if factors and (len(factors) != self.head_size // 2 or not all(0 < f < math.inf for f in factors)):
+            raise WrongInput(f"model: {len(factors)} rope factors do not fit head size {self.head_size}")
         if self.heads % self.kv_heads:
             raise WrongInput(f"model: {self.heads} heads cannot share {self.kv_heads} KV heads evenly")
         if self.head_size % 2:

@@ -151,7 +151,9 @@ def tokenizer_from_file(
     try:
         inner = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception for every malformed file
-        raise WrongInput(f"{where}: not a tokenizer file ({error})") from error
+        raise WrongInput(
+            f"{where}: not a tokenizer file ({next(iter(str(error).splitlines()), 'no reason given')})"
+        ) from error
     inner.no_truncation()
     inner.no_padding()
     check_size(inner, vocabulary, where)
