@@ -32,7 +32,7 @@ class Confirmation:
     runs: dict[str, list[Run]]
     final: Arm
     final_runs_of: str
-    defaults_runs_of: str
+    defaults_runs_of: str | None
     """The arm whose runs are the final configuration's (an ablation's arm where something was taken out)."""
     decisions: dict[str, ConfirmDecision] = field(default_factory=dict)
     effects: dict[str, dict[str, Effect]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Confirmation:
 
     @classmethod
     def begin(
-        cls, baseline: Configuration, stack: Sequence[Screened], defaults: Configuration
+        cls, baseline: Configuration, stack: Sequence[Screened], defaults: Configuration | None
     ) -> Confirmation:
         """Lay out the arms: baseline, final, one without each technique, and Rooftune's defaults where no arm is that."""
         final = baseline
@@ -57,9 +57,10 @@ class Confirmation:
                         reduced = merged(reduced, one.candidate.change)
                 arms.append(Arm(without(left_out.candidate.card.name), reduced))
         twin = next((arm.name for arm in arms if arm.configuration == defaults), None)
-        if twin is None:
+        if twin is None and defaults is not None:
+            twin = DEFAULTS
             arms.append(Arm(DEFAULTS, defaults))
-        return cls(arms, {arm.name: [] for arm in arms}, arms[1], FINAL, twin or DEFAULTS)
+        return cls(arms, {arm.name: [] for arm in arms}, arms[1], FINAL, twin)
 
     @property
     def baseline_runs(self) -> list[Run]:
@@ -71,7 +72,7 @@ class Confirmation:
 
     @property
     def defaults_runs(self) -> list[Run]:
-        return self.runs[self.defaults_runs_of]
+        return self.runs[self.defaults_runs_of] if self.defaults_runs_of is not None else []
 
 
 def without(name: str) -> str:
@@ -100,6 +101,7 @@ def run_rounds(
             break
         if number % max(1, rounds // starts) == 0:
             fresh_start()
+            trials.start(confirmation.arms, "confirm", number)
         schedule = trials.schedule("confirm", number, requests, rate)
         for arm in trials.order(confirmation.arms, "confirm", number):
             run = trials.run(arm, schedule, stage="confirm", number=number, expected_seconds=expected_seconds)

@@ -32,7 +32,9 @@ class Journal:
         if folder.exists() and not folder.is_dir():
             raise WrongInput(f"{folder} is a file; name a folder with --out")
         if path.exists() and not resume:
-            raise WrongInput(f"{folder} already holds an optimization; go on with --resume, or name another --out")
+            raise WrongInput(
+                f"{folder} already holds an optimization; go on with --resume, or name another --out"
+            )
         if not path.exists() and folder.exists() and any(folder.iterdir()):
             raise WrongInput(f"{folder} is not empty and holds no optimization; name a new folder with --out")
         try:

@@ -35,6 +35,8 @@ from rooftune.store.run import Run
 _CLOSING_SECONDS = 45.0
 """Kept back for quality, the rate with all slots busy, the last diagnosis and the report."""
 _BASELINE_SECONDS = 20.0
+_AROUND_A_RUN = 0.6
+"""Seconds that a run takes besides its load: the short probe before, the record after."""
 _SATURATE_REQUESTS_PER_SLOT = 2
 _MOST_SATURATING_USERS = 16
 
@@ -212,12 +214,15 @@ class Optimization:
         """Divide the budget, choose the deciding goal, and say both before they are spent."""
         state, run = self.state, self.state.baseline_run
         assert run is not None
-        request_seconds = _value(run, "e2e_mean") or 5.0
+        alone = sorted(
+            (r.end_ns - r.scheduled_ns) / 1e9 for r in run.records if r.succeeded and r.end_ns is not None
+        )
+        request_seconds = (alone[len(alone) // 10] if alone else 5.0) + _AROUND_A_RUN
         rate = state.rate or _value(run, "requests_per_second") or 1.0
         value = self.journal.once(
             "plan",
             lambda: make_plan(
-                self.spec, rate=rate, request_seconds=request_seconds, start_seconds=self.fleet.start_seconds(),
+                self.spec, rate=rate, capacity=_value(run, "requests_per_second") or rate, request_seconds=request_seconds, start_seconds=self.fleet.start_seconds(),
                 elapsed=self.journal.elapsed(), candidates=candidates, closing_seconds=_CLOSING_SECONDS,
             ).to_json(),
         )  # fmt: skip
@@ -226,7 +231,14 @@ class Optimization:
         before = pooled_values(self.spec.goals.bounds, [run])
         goals = run_goals(self.spec.goals.bounds, min(requests, state.plan.requests_per_screen_run))
         unread = {g.metric: _value(run, g.metric) for g in goals}
-        state.deciding = deciding_goal(goals, {**before, **unread})
+        readings = {**before, **unread}
+        # A share stops telling at 100 %, so a missed bound on a time or a rate decides before a missed share.
+        missed = [
+            g
+            for g in goals
+            if g.dimension != "share" and (v := readings.get(g.metric)) is not None and not g.met(v)
+        ]
+        state.deciding = deciding_goal(missed, readings) or deciding_goal(goals, readings)
         if state.deciding is None:
             raise WrongInput(
                 "no goal could be read on the baseline; give the spec goals on latency, attainment or throughput"
@@ -276,8 +288,14 @@ class Optimization:
             # A hard stop only well past the budget: six whole rounds are worth more than a budget kept to the second.
             return self.journal.elapsed() + arms * plan.confirm_run_seconds < 1.15 * plan.budget_seconds
 
+        left = plan.budget_seconds - self.journal.elapsed() - _CLOSING_SECONDS
+        with_defaults = self.journal.once(
+            "confirm/defaults", lambda: left > plan.confirm_seconds(len(state.stack), defaults=True)
+        )
+        if not with_defaults:
+            self.progress.say("The budget does not afford Rooftune's defaults as an arm of their own.")
         state.confirmation = confirming.Confirmation.begin(
-            state.baseline_configuration, state.stack, state.defaults_configuration
+            state.baseline_configuration, state.stack, state.defaults_configuration if with_defaults else None
         )
         confirming.run_rounds(
             self.trials, state.confirmation,

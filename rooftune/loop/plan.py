@@ -18,7 +18,7 @@ CONFIRM_ROUNDS = 6
 CONFIRM_STARTS = 3
 SCREEN_ROUNDS = 2
 LARGEST_STACK = 3
-_FEWEST_REQUESTS = 12
+_FEWEST_REQUESTS = 10
 _MOST_REQUESTS = 400
 _ASSUMED_SPREAD = 0.10
 
@@ -44,9 +44,9 @@ class Plan:
     affordable: bool
     shortfall: str | None
 
-    def confirm_seconds(self, stack: int) -> float:
+    def confirm_seconds(self, stack: int, *, defaults: bool = True) -> float:
         """Time of all confirming rounds for a stack of so many techniques, starts included."""
-        arms = 3 + (stack if stack > 1 else 0)
+        arms = 2 + (stack if stack > 1 else 0) + defaults
         return arms * (
             self.confirm_rounds * self.confirm_run_seconds + self.confirm_starts * self.start_seconds
         )
@@ -77,6 +77,7 @@ def make_plan(
     spec: Spec,
     *,
     rate: float,
+    capacity: float,
     request_seconds: float,
     start_seconds: float,
     elapsed: float,
@@ -85,8 +86,8 @@ def make_plan(
 ) -> Plan:
     """Divide what is left of the budget between screening ``candidates`` and confirming.
 
-    rate: requests per second offered; request_seconds: how long one request takes at the baseline (a run ends that
-    much after its last arrival); start_seconds: one server start; closing_seconds: quality, final diagnosis, report.
+    rate: requests per second offered; capacity: what the baseline was seen to carry; request_seconds: how long one request
+    takes without a queue (a run ends that much after its last arrival is served); start_seconds: one server start; closing_seconds: quality, final diagnosis, report.
     """
     needed = requests_for_goals(spec)
     fewest = max(_FEWEST_REQUESTS, math.ceil(needed / CONFIRM_ROUNDS))
@@ -99,12 +100,14 @@ def make_plan(
     left_for_runs = left - starts * start_seconds
 
     def run_seconds(requests: int) -> float:
-        return requests / rate + request_seconds
+        return requests / min(rate, capacity) + request_seconds
 
     if spec.workload.requests == "auto":
         # Screening runs are half as long as confirming ones, so one unit is confirm_runs + screen_runs / 2 of them.
         share = left_for_runs / (confirm_runs + 0.5 * screen_runs)
-        confirm_requests = max(fewest, min(_MOST_REQUESTS, int((share - request_seconds) * rate)))
+        confirm_requests = max(
+            fewest, min(_MOST_REQUESTS, int((share - request_seconds) * min(rate, capacity)))
+        )
         screen_requests = max(_FEWEST_REQUESTS, confirm_requests // 2)
     else:
         confirm_requests = screen_requests = spec.workload.requests

@@ -61,6 +61,8 @@ def screen_all(
     base_runs: list[Run] = []
     for number in range(rounds):
         schedule = trials.schedule(stage, number, requests, rate)
+        if number == 0:
+            trials.start([base, *(s.arm for s in screened)], stage, number)
         order = trials.order([base, *(s.arm for s in screened if s.failed is None)], stage, number)
         measured: dict[str, Run | None] = {}
         for arm in order:

@@ -14,7 +14,7 @@ from rooftune.errors import EnvironmentProblem
 from rooftune.hardware.roofs import Roofs, reprobe
 from rooftune.loop.fleet import Fleet
 from rooftune.loop.journal import Journal
-from rooftune.measure.run_bench import Target, bench
+from rooftune.measure.run_bench import WARMUP_REQUESTS, Target, bench
 from rooftune.progress import Progress, Silent
 from rooftune.spec import Configuration, Spec
 from rooftune.store.result import RunSummary
@@ -67,6 +67,10 @@ def as_arm(run: Run) -> Run:
     return replace(run, gates=gates)
 
 
+def _run_key(stage: str, number: int, arm: Arm) -> str:
+    return f"{stage}-{number:02d}-{arm.name}"
+
+
 def _broken(run: Run) -> str:
     return "; ".join(gate.reason for gate in run.gates if gate.ok is False)
 
@@ -113,7 +117,7 @@ class Trials:
         self, arm: Arm, schedule: Schedule, *, stage: str, number: int, expected_seconds: float | None = None
     ) -> Run:
         """Measure one arm under a schedule, or load what was measured before an interruption."""
-        key = f"{stage}-{number:02d}-{arm.name}"
+        key = _run_key(stage, number, arm)
         value = self._journal.once(
             f"run/{key}", lambda: self._measure(key, arm, schedule, stage, number, expected_seconds)
         )
@@ -162,8 +166,20 @@ class Trials:
             label=key,
             progress=Silent(),
             text="off",
+            # A server that has answered before is warm, and the time is better spent on measuring.
+            warmup=WARMUP_REQUESTS if self._fleet.first_use(server) else 0,
         )
         return run, reading
+
+    def start(self, arms: Sequence[Arm], stage: str, number: int) -> None:
+        """Start the servers of a round's arms together, those whose run is not in the journal yet."""
+        missing = [arm for arm in arms if not self._journal.has(f"run/{_run_key(stage, number, arm)}")]
+        if missing:
+            self._progress.begin(f"starting {len(missing)} server{'s' if len(missing) > 1 else ''}", None)
+            try:
+                self._fleet.start_all([arm.configuration for arm in missing])
+            finally:
+                self._progress.end()
 
     def order(self, arms: Sequence[Arm], stage: str, number: int) -> list[Arm]:
         """The order of a round: drawn for each pair of rounds, and reversed in its second one (AB, then BA)."""

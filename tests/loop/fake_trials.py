@@ -40,6 +40,9 @@ class FakeTrials:
     def schedule(self, stage: str, number: int, requests: int, rate: float | None) -> Any:
         return (stage, number)
 
+    def start(self, arms: list[Arm], stage: str, number: int) -> None:
+        pass
+
     def order(self, arms: list[Arm], stage: str, number: int) -> list[Arm]:
         return list(arms)
 

@@ -1,6 +1,6 @@
 """Conversations with a company's support assistant, written for Rooftune.
 
-Every request carries one shared system prompt of about 120 tokens (what a prefix cache can reuse) and a user's
+Every request carries one shared system prompt of about 80 tokens (what a prefix cache can reuse) and a user's
 question of 15 to 60 tokens, made from a template and drawn details, so that no two prompts of a run are alike.
 """
 
@@ -13,10 +13,8 @@ from rooftune.workload.prompts.contract import Prompt
 SYSTEM = (
     "You are the support assistant of Fernhill Outdoor, a company that sells tents, packs, boots and camp "
     "kitchens online and in twelve shops. Answer in plain English and in at most five short sentences. Be "
-    "friendly, never promise a refund or a delivery date that the customer did not read in an order mail, and "
-    "do not guess at stock. If a question is about safety, such as gas stoves inside a tent, say clearly what "
-    "must not be done. When you need an order number or a size, ask for exactly one thing at a time. Prices are "
-    "in dollars. Returns are free for thirty days if the item is clean and dry."
+    "friendly, and never promise a refund or a delivery date. When you need an order number or a size, ask for "
+    "exactly one thing at a time. Returns are free for thirty days."
 )
 
 TEMPLATES = (
