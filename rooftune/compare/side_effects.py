@@ -17,8 +17,9 @@ from rooftune.store.run import Run
 Rounds = Mapping[str, tuple[Sequence[float | None], Sequence[float | None]]]
 """Metric -> per-round values of the baseline and of the final arm."""
 
-_HIGHER_IS_BETTER = ("goodput", "slo_attainment", "mfu", "mbu")
-_NOT_A_COST = ("send_lag", "input_tokens")
+_HIGHER_IS_BETTER = ("goodput", "slo_attainment")
+_NOT_A_COST = ("send_lag", "input_tokens", "mfu", "mbu")
+"""What the client did, what the workload decides, and how busy the machine was: less work for the same answers is no harm."""
 _MEMORY = ("memory", "rss", "resident")
 _RATIO_MARGIN_OF_MEMORY = 0.05
 

@@ -126,7 +126,7 @@ def overall(
                 f"{_capital(_tell(better[0], effects))} with {subject}, but quality is not known: {why}.",
                 _reasons(usable, effects),
             )
-        kept = f", quality kept ({quality.statement.rstrip('.')})" if quality is not None else ""
+        kept = f", quality kept{_in_short(quality)}" if quality is not None else ""
         price = f"; the price: {_tell(worse[0], effects)}" if worse else ""
         return Judgement(
             "improved",
@@ -181,7 +181,13 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _tell(goal: Goal, effects: Mapping[str, Effect]) -> str:
     effect = effects[goal.metric]
-    return f"{goal.metric} {describe(gain(effect, goal.sign), goal, effect.scale)}"
+    return f"{effect.metric} {describe(gain(effect, goal.sign), goal, effect.scale)}"
+
+
+def _in_short(quality: QualityOutcome) -> str:
+    if quality.kl_mean is None or quality.top1_agreement is None:
+        return ""
+    return f" (mean KL {quality.kl_mean:.2g}, top-1 agreement {quality.top1_agreement:.1%})"
 
 
 def _reasons(goals: Sequence[Goal], effects: Mapping[str, Effect]) -> tuple[str, ...]:

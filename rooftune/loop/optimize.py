@@ -34,7 +34,9 @@ from rooftune.store.run import Run
 
 _CLOSING_SECONDS = 45.0
 """Kept back for quality, the rate with all slots busy, the last diagnosis and the report."""
-_BASELINE_SECONDS = 20.0
+_BASELINE_SECONDS = 12.0
+_STARTED_TOGETHER = 0.6
+"""A start's share of its own time where two start at once."""
 _AROUND_A_RUN = 0.6
 """Seconds that a run takes besides its load: the short probe before, the record after."""
 _SATURATE_REQUESTS_PER_SLOT = 2
@@ -118,7 +120,7 @@ class Optimization:
             self.state.rate = float(arrivals.rate or 0.0)
             return
         users = 2 * int(self.state.baseline_configuration.get("slots", 4))
-        schedule = self.trials.schedule("pilot", 0, 4 * users, None, users=users)
+        schedule = self.trials.schedule("pilot", 0, 3 * users, None, users=users)
         run = self.trials.run(self._arm(confirming.BASELINE), schedule, stage="pilot", number=0)
         self.state.pilot = run
         capacity = _value(run, "requests_per_second")
@@ -222,7 +224,7 @@ class Optimization:
         value = self.journal.once(
             "plan",
             lambda: make_plan(
-                self.spec, rate=rate, capacity=_value(run, "requests_per_second") or rate, request_seconds=request_seconds, start_seconds=self.fleet.start_seconds(),
+                self.spec, rate=rate, capacity=_value(run, "requests_per_second") or rate, request_seconds=request_seconds, start_seconds=_STARTED_TOGETHER * self.fleet.start_seconds(),
                 elapsed=self.journal.elapsed(), candidates=candidates, closing_seconds=_CLOSING_SECONDS,
             ).to_json(),
         )  # fmt: skip
@@ -286,7 +288,7 @@ class Optimization:
                 return True
             arms = 3 + (len(state.stack) if len(state.stack) > 1 else 0)
             # A hard stop only well past the budget: six whole rounds are worth more than a budget kept to the second.
-            return self.journal.elapsed() + arms * plan.confirm_run_seconds < 1.15 * plan.budget_seconds
+            return self.journal.elapsed() + arms * plan.confirm_run_seconds < 1.1 * plan.budget_seconds
 
         left = plan.budget_seconds - self.journal.elapsed() - _CLOSING_SECONDS
         with_defaults = self.journal.once(

@@ -119,7 +119,7 @@ def test_a_runtime_without_the_switch_cannot() -> None:
         ("packed_weight_kernel", {"weight_kernel": "reference"}, {}, True, "float32"),
         ("packed_weight_kernel", {}, {}, False, "already"),
         ("thread_placement", {"threads": 1}, {}, True, "1 threads"),
-        ("thread_placement", {"threads": 2}, {}, False, "already"),
+        ("thread_placement", {"threads": 2}, {}, True, "leave it one"),
         ("more_memory", {}, {}, False, "20%"),
         ("more_memory", {}, {"kv_used_max": 0.99}, True, "99%"),
     ],

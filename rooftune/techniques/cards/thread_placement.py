@@ -12,21 +12,35 @@ def _judge(context: TechniqueContext) -> Applies:
     threads, cores = setting(context, "threads"), fact(context, "cores")
     if threads is None or cores is None:
         return Applies(False, "the number of threads or of the machine's processors is not told")
-    if threads == cores:
-        return Applies(False, f"{threads:.0f} threads compute on {cores:.0f} hardware threads already")
-    return Applies(True, f"{threads:.0f} threads compute on {cores:.0f} hardware threads")
+    if threads != cores:
+        return Applies(True, f"{threads:.0f} threads compute on {cores:.0f} hardware threads")
+    if cores < 2:
+        return Applies(False, "one thread computes on one hardware thread already")
+    return Applies(
+        True,
+        f"all {cores:.0f} hardware threads compute, so the server's own work has none; it may pay to leave it one",
+    )
 
 
 def _change(context: TechniqueContext) -> Configuration:
-    cores = fact(context, "cores")
-    return {"threads": int(cores)} if cores else {}
+    threads, cores = setting(context, "threads"), fact(context, "cores")
+    if not cores:
+        return {}
+    return {"threads": int(cores) - 1 if threads == cores else int(cores)}
 
 
 def _predict(context: TechniqueContext) -> tuple[PredictedEffect, ...]:
     """At best in proportion to the threads (never more than the machine has); at worst memory binds before."""
     threads, cores = setting(context, "threads"), fact(context, "cores")
-    if not threads or not cores or threads == cores:
+    if not threads or not cores:
         return ()
+    if threads == cores:
+        most = 1.1 * cores / (cores - 1)
+        return (
+            PredictedEffect(
+                "tpot_mean", 0.9, most, f"{cores:.0f} to {cores - 1:.0f} threads, one left to the server"
+            ),
+        )
     if threads < cores:
         return (PredictedEffect("tpot_mean", threads / cores, 1.1, f"{threads:.0f} to {cores:.0f} threads"),)
     return (
@@ -44,7 +58,7 @@ CARD = Card(
     title="Threads and their placement",
     family="kernels",
     problem=9,
-    summary="As many computing threads as hardware threads. Too few leave bandwidth and arithmetic idle; too many wait for each other at every operator.",
+    summary="As many computing threads as hardware threads, or one fewer where the server itself needs a core. Too few leave bandwidth and arithmetic idle; too many wait for each other at every operator.",
     questions=questions(9),
     lossless=True,
     can_worsen=(
