@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rooftune.store.run import Run
 
 _DEFAULT_REQUESTS = 60
+_PILOT_USERS = 16
 _FASTEST_USER = 20
 """Answers per second and user that a closed loop by the clock is prepared for; where they come faster, a note says so."""
 _CLOSED_LOOP_ROOM = 20_000
@@ -195,22 +196,13 @@ def _measure(
 
 def _settle_rate(found: Open, workload: Workload, progress: Progress) -> float:
     """``load`` times the rate that a closed loop with many users reaches."""
+    from rooftune.measure.pilot import carried_rate, pilot_schedule
     from rooftune.measure.run_bench import bench as measure
-    from rooftune.workload.schedule import build_schedule
 
-    users = 16
-    arrivals = workload.arrivals.model_copy(update={"process": "concurrency", "rate": None, "users": users})
-    saturated = workload.model_copy(update={"arrivals": arrivals})
-    schedule = build_schedule(
-        saturated, requests=3 * users, rate=None, seed=workload.seed, salt="settle rate"
+    schedule = pilot_schedule(workload, _PILOT_USERS, workload.seed)
+    return workload.arrivals.load * carried_rate(
+        measure(found.target, schedule, label="finding the rate", progress=progress)
     )
-    run = measure(found.target, schedule, label="finding the rate", progress=progress)
-    reached = run.metric("requests_per_second")
-    if reached is None or not reached.value:
-        raise InvalidRun(
-            "the server answered nothing while the rate was being found; state a rate, e.g. --rate 4/s"
-        )
-    return reached.value * workload.arrivals.load
 
 
 def _roofs(found: Open, progress: Progress) -> Any:

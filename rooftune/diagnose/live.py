@@ -8,6 +8,7 @@ from rooftune.diagnose.diagnose import Diagnosis, diagnose
 from rooftune.diagnose.experiments import investigate
 from rooftune.diagnose.server_bench import ServerBench
 from rooftune.errors import RooftuneError
+from rooftune.measure.pilot import carried_rate, pilot_schedule
 from rooftune.measure.run_bench import Target, bench
 from rooftune.progress import Progress
 from rooftune.runtimes.contract import Server
@@ -17,7 +18,6 @@ from rooftune.store.run import Run
 from rooftune.workload.schedule import Schedule, build_schedule
 
 _REQUESTS = 40
-_PROBE_REQUESTS_PER_SLOT = 2
 _BUSY_USERS = 4
 
 
@@ -76,26 +76,9 @@ def capacity(spec: Spec, server: Server, configuration: Configuration, progress:
     """Requests per second with every slot taken, from a short closed loop."""
     slots = configuration.get("slots", _BUSY_USERS)
     users = min(int(slots) if isinstance(slots, int) else _BUSY_USERS, 32)
-    arrivals = spec.workload.arrivals.model_copy(
-        update={"process": "concurrency", "users": users, "rate": None, "think": 0.0}
-    )
-    workload = spec.workload.model_copy(update={"arrivals": arrivals})
-    schedule = build_schedule(
-        workload,
-        requests=max(8, _PROBE_REQUESTS_PER_SLOT * users),
-        rate=None,
-        seed=spec.workload.seed,
-        salt="capacity",
-    )
-    run = bench(
-        Target(url=server.url, model=server.model),
-        schedule,
-        server=server,
-        label="capacity",
-        progress=progress,
-    )
-    done = sum(r.succeeded for r in run.records)
-    return max(done, 1) / ((run.end_ns - run.begin_ns) * 1e-9)
+    schedule = pilot_schedule(spec.workload, users, spec.workload.seed)
+    target = Target(url=server.url, model=server.model)
+    return carried_rate(bench(target, schedule, server=server, label="capacity", progress=progress))
 
 
 def _roofs(spec: Spec, progress: Progress) -> Any:

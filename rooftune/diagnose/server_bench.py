@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ class ServerBench:
     """Implements ``Bench`` over HTTP.
 
     ``runtime`` and ``configuration`` allow a restart with a change; without them ``restarted`` refuses. ``schedule`` is the load of
-    the run under diagnosis, for ``replay``; at most ``replay_seconds`` of it are sent again.
+    the run under diagnosis, for ``replay``; at most ``replay_seconds`` of it are sent again. ``keep`` is given every run that was made.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class ServerBench:
         roofs: Any = None,
         seed: int = 7,
         replay_seconds: float = 40.0,
+        keep: Callable[[Run], None] | None = None,
     ) -> None:
         self.server = server
         self.permissions = permissions if runtime is not None else permissions - {"restart"}
@@ -44,6 +45,7 @@ class ServerBench:
         self._roofs = roofs
         self._seed = seed
         self._replay_seconds = replay_seconds
+        self._keep = keep
         self._target = resolve_target(Target(url=server.url, model=server.model))
         self._count = server_tokenizer(self._target)
 
@@ -81,13 +83,14 @@ class ServerBench:
                 roofs=self._roofs,
                 seed=self._seed + 1000,
                 replay_seconds=self._replay_seconds,
+                keep=self._keep,
             )
         finally:
             server.stop()
 
     def _bench(self, schedule: Schedule, label: str, maximum_seconds: float | None = None) -> Run:
         self.server.reset_prefix_cache()
-        return bench(
+        run = bench(
             self._target,
             schedule,
             slo=self._slo,
@@ -97,3 +100,8 @@ class ServerBench:
             warmup=0,
             maximum_seconds=maximum_seconds,
         )
+        if self._keep is not None:
+            self._keep(run)
+        if not run.complete:
+            raise KeyboardInterrupt
+        return run

@@ -23,6 +23,7 @@ from rooftune.loop.readings import pooled_values
 from rooftune.loop.screen import Screened, merged, screen_all
 from rooftune.loop.state import State
 from rooftune.loop.trials import Arm, Trials
+from rooftune.measure.pilot import carried_rate
 from rooftune.progress import Progress
 from rooftune.runtimes.contract import Runtime
 from rooftune.runtimes.embedded.facts import model_facts
@@ -39,7 +40,6 @@ _STARTED_TOGETHER = 0.6
 """A start's share of its own time where two start at once."""
 _AROUND_A_RUN = 0.6
 """Seconds that a run takes besides its load: the short probe before, the record after."""
-_SATURATE_REQUESTS_PER_SLOT = 2
 _MOST_SATURATING_USERS = 16
 
 
@@ -120,14 +120,10 @@ class Optimization:
             self.state.rate = float(arrivals.rate or 0.0)
             return
         users = 2 * int(self.state.baseline_configuration.get("slots", 4))
-        schedule = self.trials.schedule("pilot", 0, 3 * users, None, users=users)
+        schedule = self.trials.busy_schedule("pilot", users)
         run = self.trials.run(self._arm(confirming.BASELINE), schedule, stage="pilot", number=0)
         self.state.pilot = run
-        capacity = _value(run, "requests_per_second")
-        if not capacity:
-            raise WrongInput(
-                "the pilot answered no request, so 'rate: auto' cannot be settled; see its run in the out folder"
-            )
+        capacity = carried_rate(run)
         self.state.rate = round(capacity * arrivals.load, 3)
         self.progress.say(
             f"The baseline carries {capacity:.2f} requests/s with all slots busy; the load is {arrivals.load:g} times that, "
@@ -260,7 +256,7 @@ class Optimization:
         def choose() -> list[str]:
             one = plan.screen_rounds * plan.screen_run_seconds + plan.start_seconds
             left = (
-                plan.budget_seconds
+                1.05 * plan.budget_seconds
                 - self.journal.elapsed()
                 - plan.confirm_seconds(stack=2)
                 - _CLOSING_SECONDS
@@ -340,9 +336,7 @@ class Optimization:
         arms = {confirming.BASELINE: confirmation.arms[0], confirming.FINAL: confirmation.final}
         for name, arm in arms.items():
             users = min(_MOST_SATURATING_USERS, max(4, 2 * int(arm.configuration.get("slots", 8))))
-            schedule = self.trials.schedule(
-                "saturate", 0, max(16, _SATURATE_REQUESTS_PER_SLOT * users), None, users=users
-            )
+            schedule = self.trials.busy_schedule("saturate", users)
             run = self.trials.run(arm, schedule, stage="saturate", number=0)
             self.state.saturated[name] = _value(run, "output_tokens_per_second")
 

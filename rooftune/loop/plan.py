@@ -102,16 +102,20 @@ def make_plan(
     def run_seconds(requests: int) -> float:
         return requests / min(rate, capacity) + request_seconds
 
+    def total_seconds(confirm: int, screen: int) -> float:
+        return confirm_runs * run_seconds(confirm) + screen_runs * run_seconds(screen)
+
     if spec.workload.requests == "auto":
-        # Screening runs are half as long as confirming ones, so one unit is confirm_runs + screen_runs / 2 of them.
-        share = left_for_runs / (confirm_runs + 0.5 * screen_runs)
-        confirm_requests = max(
-            fewest, min(_MOST_REQUESTS, int((share - request_seconds) * min(rate, capacity)))
-        )
+        # The longest confirming runs that leave every candidate its screening, half as long.
+        confirm_requests = _MOST_REQUESTS
+        while confirm_requests > fewest:
+            if total_seconds(confirm_requests, max(_FEWEST_REQUESTS, confirm_requests // 2)) <= left_for_runs:
+                break
+            confirm_requests -= 1
         screen_requests = max(_FEWEST_REQUESTS, confirm_requests // 2)
     else:
         confirm_requests = screen_requests = spec.workload.requests
-    total = confirm_runs * run_seconds(confirm_requests) + screen_runs * run_seconds(screen_requests)
+    total = total_seconds(confirm_requests, screen_requests)
     pooled = confirm_requests * CONFIRM_ROUNDS
     shortfall = None
     if pooled < needed:

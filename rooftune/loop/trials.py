@@ -14,6 +14,7 @@ from rooftune.errors import EnvironmentProblem
 from rooftune.hardware.roofs import Roofs, reprobe
 from rooftune.loop.fleet import Fleet
 from rooftune.loop.journal import Journal
+from rooftune.measure.pilot import pilot_schedule
 from rooftune.measure.run_bench import WARMUP_REQUESTS, Target, bench
 from rooftune.progress import Progress, Silent
 from rooftune.spec import Configuration, Spec
@@ -94,18 +95,18 @@ class Trials:
         self._order = 0
         self.summaries: list[RunSummary] = []
 
-    def schedule(
-        self, stage: str, number: int, requests: int, rate: float | None, *, users: int | None = None
-    ) -> Schedule:
+    def schedule(self, stage: str, number: int, requests: int, rate: float | None) -> Schedule:
         """The schedule that every arm of a round shares: fresh prompts and arrivals for each stage and round."""
         workload = self._spec.workload
-        if users is not None:
-            arrivals = workload.arrivals.model_copy(
-                update={"process": "concurrency", "users": users, "rate": None}
-            )
-            workload = workload.model_copy(update={"arrivals": arrivals})
         seed = derived_seed(workload.seed, stage, number)
-        schedule = build_schedule(workload, requests=requests, rate=rate, seed=seed)
+        return self._known(build_schedule(workload, requests=requests, rate=rate, seed=seed))
+
+    def busy_schedule(self, stage: str, users: int) -> Schedule:
+        """A closed loop with all slots busy."""
+        workload = self._spec.workload
+        return self._known(pilot_schedule(workload, users, derived_seed(workload.seed, stage)))
+
+    def _known(self, schedule: Schedule) -> Schedule:
         self._schedules[schedule.hash] = schedule
         return schedule
 
@@ -170,6 +171,10 @@ class Trials:
             warmup=WARMUP_REQUESTS if self._fleet.first_use(server) else 0,
         )
         return run, reading
+
+    def keep(self, run: Run) -> None:
+        """Save a run that no round belongs to (an experiment's)."""
+        save_run(run, self._journal.folder / "runs" / f"{run.label}-{run.id}")
 
     def start(self, arms: Sequence[Arm], stage: str, number: int) -> None:
         """Start the servers of a round's arms together, those whose run is not in the journal yet."""
