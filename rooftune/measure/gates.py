@@ -20,6 +20,7 @@ SEND_LAG_SHARE = 0.10
 RATE_LIMIT = 0.90
 ERROR_LIMIT = 0.01
 STEAL_LIMIT = 0.05
+OTHERS_LIMIT = 0.10
 CLIENT_CPU_LIMIT = 0.70
 STALL_LIMIT = 0.25
 LENGTH_LIMIT = 0.99
@@ -42,6 +43,8 @@ class GateInput:
     counters: dict[str, float]
     series: Sequence[Series]
     ignore_eos: bool = True
+    others: float | None = None
+    """Share of all processors' time that neither client nor server used."""
 
 
 def judge(given: GateInput) -> tuple[Gate, ...]:
@@ -58,6 +61,7 @@ def judge(given: GateInput) -> tuple[Gate, ...]:
         _client_cpu(given),
         _client_stall(given),
         _steal(given),
+        _others(given),
         _prefix_cache(given),
     )
 
@@ -270,6 +274,19 @@ def _steal(given: GateInput) -> Gate:
         else f"{value:.0%} of the processor time went to other guests of the host; measure again or elsewhere"
     )
     return Gate("cpu_steal", ok, value, STEAL_LIMIT, reason)
+
+
+def _others(given: GateInput) -> Gate:
+    value = given.others
+    if value is None:
+        return Gate("cpu_others", None, None, OTHERS_LIMIT, "the server's process is not known here")
+    ok = value <= OTHERS_LIMIT
+    reason = (
+        "client and server had the machine to themselves"
+        if ok
+        else f"other programs used {value:.0%} of the processors meanwhile; end them, then measure again"
+    )
+    return Gate("cpu_others", ok, value, OTHERS_LIMIT, reason)
 
 
 def _prefix_cache(given: GateInput) -> Gate:

@@ -14,6 +14,7 @@ from rooftune.measure.client.load import LoadResult, run_load
 from rooftune.measure.environment import environment
 from rooftune.measure.gates import GateInput, judge
 from rooftune.measure.observed import ObservedServer
+from rooftune.measure.others import OtherLoad
 from rooftune.measure.target import Target, resolve_target
 from rooftune.measure.telemetry import Telemetry
 from rooftune.metrics.contract import MetricContext
@@ -63,7 +64,7 @@ def bench(
     around = environment()
     show.begin(f"{label}: {len(schedule.entries)} requests", schedule.duration or maximum_seconds)
     try:
-        with Telemetry(server) as telemetry:
+        with Telemetry(server) as telemetry, OtherLoad(getattr(server, "pid", None)) as others:
             load = run_load(
                 target, schedule, text=text, maximum_seconds=maximum_seconds, advance=show.advance
             )
@@ -94,6 +95,7 @@ def bench(
             load=load,
             percentiles=percentiles,
             steal=telemetry.steal,
+            others=others.share,
             counters=counters,
             series=series,
             ignore_eos=target.ignore_eos,
