@@ -20,6 +20,8 @@ from rooftune.spec.units import format_quantity
 from rooftune.store.result import GoalOutcome, Interval, QualityOutcome, Verdict
 
 ERROR = 0.05
+_A_FACTOR = 0.8
+"""An effect whose whole interval lies beyond this ratio is told as a factor."""
 
 _UNITS = {"time": "s", "rate": "1/s", "share": "1", "money": "currency", "count": "1", "plain": "1"}
 
@@ -180,8 +182,24 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _tell(goal: Goal, effects: Mapping[str, Effect]) -> str:
+    """The effect in words of the metric it was read on: a factor where it is large, else per cent or points."""
     effect = effects[goal.metric]
-    return f"{effect.metric} {describe(gain(effect, goal.sign), goal, effect.scale)}"
+    name = _name(effect.metric)
+    if effect.scale == "ratio" and effect.interval is not None:
+        ratio = effect.interval
+        if ratio.high < _A_FACTOR:
+            return f"{name} {1 / ratio.value:.1f} times lower ({1 / ratio.high:.1f} to {1 / ratio.low:.1f})"
+        if ratio.low > 1 / _A_FACTOR:
+            return f"{name} {ratio.value:.1f} times higher ({ratio.low:.1f} to {ratio.high:.1f})"
+    return f"{name} {describe(gain(effect, goal.sign), goal, effect.scale)}"
+
+
+def _name(metric: str) -> str:
+    """ttft_mean -> mean TTFT."""
+    stem, _, statistic = metric.rpartition("_")
+    return (
+        f"{statistic} {stem.upper()}" if stem in ("ttft", "tpot", "itl", "e2e") else metric.replace("_", " ")
+    )
 
 
 def _in_short(quality: QualityOutcome) -> str:

@@ -1,7 +1,7 @@
 """Confirming: the final stack against the *original* baseline in fresh rounds, with a leave-one-out ablation.
 
 All arms run in every round under the round's own schedule; rounds are spread over several starts of all servers. What
-an ablation shows to be without use is taken out: the arm without it was measured in the same rounds, so it becomes the
+is not shown to pay is taken out: the arm without it was measured in the same rounds, so it becomes the
 final configuration without further runs.
 """
 
@@ -22,6 +22,8 @@ from rooftune.store.run import Run
 BASELINE = "baseline"
 FINAL = "final"
 DEFAULTS = "defaults"
+_TOLD = ("ttft_mean", "tpot_mean", "e2e_mean", "output_tokens_per_second")
+"""Effects that the report shows beside those that decide."""
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ def decide(
     watched: Sequence[Goal],
     quality: QualityOutcome | None,
 ) -> None:
-    """Judge each technique by the stack with it against the stack without it, and take out the least useful idle one."""
+    """Judge each technique by the stack with it against the stack without it, and take out the least useful that is not proven to pay."""
     for one in stack:
         name = one.candidate.card.name
         reference = BASELINE if len(stack) == 1 else without(name)
@@ -125,7 +127,7 @@ def decide(
     useless = [
         (decision.gain.value, name)
         for name, decision in confirmation.decisions.items()
-        if decision.decision == "rejected" and decision.gain is not None
+        if decision.decision != "accepted" and decision.gain is not None
     ]
     if not useless:
         return
@@ -152,8 +154,8 @@ def _decide(
 ) -> None:
     before, after = confirmation.runs[reference], confirmation.runs[changed]
     effects = {
-        goal.metric: measure_effect(goal.metric, values(before, goal.metric), values(after, goal.metric))
-        for goal in [deciding, *watched]
+        name: measure_effect(name, values(before, name), values(after, name))
+        for name in dict.fromkeys([deciding.metric, *(goal.metric for goal in watched), *_TOLD])
     }
     confirmation.effects[name] = effects
     confirmation.decisions[name] = confirm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from rooftune import __version__
 from rooftune.compare.decide import deciding_goal
@@ -286,12 +287,7 @@ class Optimization:
             # A hard stop only well past the budget: six whole rounds are worth more than a budget kept to the second.
             return self.journal.elapsed() + arms * plan.confirm_run_seconds < 1.1 * plan.budget_seconds
 
-        left = plan.budget_seconds - self.journal.elapsed() - _CLOSING_SECONDS
-        with_defaults = self.journal.once(
-            "confirm/defaults", lambda: left > plan.confirm_seconds(len(state.stack), defaults=True)
-        )
-        if not with_defaults:
-            self.progress.say("The budget does not afford Rooftune's defaults as an arm of their own.")
+        with_defaults = self._fit_stack(plan)
         state.confirmation = confirming.Confirmation.begin(
             state.baseline_configuration, state.stack, state.defaults_configuration if with_defaults else None
         )
@@ -308,6 +304,30 @@ class Optimization:
             state.quality = self._quality(state.confirmation.final)
         for name, decision in state.confirmation.decisions.items():
             self.progress.say(f"{name}: {decision.decision} – {decision.reason}")
+
+    def _fit_stack(self, plan: Plan) -> bool:
+        """Make room for Rooftune's defaults as an arm: they tell more than the weakest of three. False where even so they do not fit.
+
+        The choice is journaled, like every choice that time decides.
+        """
+        state = self.state
+
+        def choose() -> dict[str, Any]:
+            left = 1.05 * plan.budget_seconds - self.journal.elapsed() - _CLOSING_SECONDS
+            size = len(state.stack)
+            while size > 2 and left < plan.confirm_seconds(size, defaults=True):
+                size -= 1
+            return {"size": size, "defaults": left >= plan.confirm_seconds(size, defaults=True)}
+
+        chosen = self.journal.once("confirm/arms", choose)
+        for one in state.stack[chosen["size"] :]:
+            state.untried[one.candidate.card.name] = (
+                "the budget did not afford confirming it; raise budget.time"
+            )
+        del state.stack[chosen["size"] :]
+        if not chosen["defaults"]:
+            self.progress.say("The budget does not afford Rooftune's defaults as an arm of their own.")
+        return bool(chosen["defaults"])
 
     def _diagnose_final(self) -> None:
         confirmation = self.state.confirmation

@@ -31,7 +31,9 @@ def quality(work: Optimization, baseline: Arm, final: Arm) -> QualityOutcome:
     agreement = work.journal.once(
         f"quality/servers/{final.name}", lambda: _through_servers(work, baseline, final)
     )
-    outcome.statement = f"{outcome.statement.rstrip('.')}; {agreement['statement'].rstrip('.')}"
+    # Its first clause is the count of identical answers; the rest is detail.
+    outcome.statement = f"{outcome.statement}; {agreement['statement'].partition(',')[0]}"
+    outcome.detail = f"{outcome.detail}; {agreement['statement'].rstrip('.')}"
     target = next((goal.target for goal in work.spec.goals.quality if goal.metric == "top1_agreement"), None)
     if agreement["high"] is not None and target is not None and agreement["high"] < target:
         outcome.passed = False

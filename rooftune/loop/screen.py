@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from rooftune.loop.proxies import values
 from rooftune.loop.trials import Arm, ArmFailed, Trials
 from rooftune.select.candidates import Candidate
 from rooftune.spec import Configuration, Goal
+from rooftune.store.result import Interval
 from rooftune.store.run import Run
 
 
@@ -29,6 +31,18 @@ class Screened:
     decision: ScreenDecision | None = None
     failed: str | None = None
     noop: str | None = None
+
+    def measured(self) -> dict[str, Interval]:
+        """Ratios after / before by metric. The deciding one carries the interval that decided, with the stage's pooled spread;
+        a share's difference has no place here."""
+        effects = [*(self.others or {}).values(), *([self.effect] if self.effect is not None else [])]
+        found = {e.metric: e.interval for e in effects if e.interval is not None and e.scale == "ratio"}
+        gain = self.decision.gain if self.decision is not None else None
+        if gain is not None and self.effect is not None and self.effect.metric in found:
+            flip = math.copysign(1.0, (self.effect.mean or 0.0) * gain.value)
+            ends = sorted(math.exp(flip * end) for end in (gain.low, gain.high))
+            found[self.effect.metric] = Interval(math.exp(flip * gain.value), ends[0], ends[1])
+        return found
 
     @property
     def promising(self) -> bool:
@@ -92,17 +106,15 @@ def _judge(
     before = values(base_runs, deciding.metric)
     for one in measured:
         one.effect = measure_effect(deciding.metric, before, values(one.runs, deciding.metric))
+        told = {*(goal.metric for goal in watched), *(effect.metric for effect in one.candidate.predicted)}
         one.others = {
-            goal.metric: measure_effect(
-                goal.metric, values(base_runs, goal.metric), values(one.runs, goal.metric)
-            )
-            for goal in watched
-            if goal.metric != deciding.metric
+            name: measure_effect(name, values(base_runs, name), values(one.runs, name))
+            for name in sorted(told - {deciding.metric})
         }
-        for goal in [deciding, *watched]:
-            known = [value for value in values(base_runs, goal.metric) if value is not None]
+        for name in {deciding.metric, *told}:
+            known = [value for value in values(base_runs, name) if value is not None]
             if known:
-                one.before[goal.metric] = sum(known) / len(known)
+                one.before[name] = sum(known) / len(known)
     spread = pooled_spread([one.effect for one in measured if one.effect is not None])
     for one in measured:
         assert one.effect is not None

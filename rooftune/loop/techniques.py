@@ -45,7 +45,7 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
                 state.untried.get(card.name) or partial_reason or "the loop ended before it came up"
             )
         return outcome
-    _screening(outcome, screened)
+    _screening(outcome, screened, state.untried.get(card.name))
     confirmation = state.confirmation
     decision = confirmation.decisions.get(card.name) if confirmation else None
     if confirmation is not None and decision is not None:
@@ -54,8 +54,7 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
         outcome.decision, outcome.reason = decision.decision, decision.reason
         outcome.measured = _ratios(confirmation.effects.get(card.name, {}))
         if card.name in confirmation.taken_out:
-            outcome.decision = "rejected"
-            outcome.reason = f"taken out of the stack: {decision.reason}"
+            outcome.reason = f"left out of the final configuration: {decision.reason}"
         elif state.quality is not None and state.quality.passed is False:
             outcome.decision, outcome.reason = "rejected", f"quality: {state.quality.statement}"
         runs = confirmation.final_runs
@@ -71,7 +70,7 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
     return outcome
 
 
-def _screening(outcome: TechniqueOutcome, screened: Screened) -> None:
+def _screening(outcome: TechniqueOutcome, screened: Screened, left_out: str | None) -> None:
     """What screening alone says. Futile with its interval is a measured rejection; the rest is not decided."""
     outcome.predicted = [
         Prediction(p.metric, p.low, p.high, p.basis, _hit(p, screened)) for p in screened.candidate.predicted
@@ -81,10 +80,7 @@ def _screening(outcome: TechniqueOutcome, screened: Screened) -> None:
     outcome.active, outcome.evidence = activity(
         screened.candidate, [run for run in screened.runs if run is not None]
     )
-    effects = dict(screened.others or {})
-    if screened.effect is not None:
-        effects[screened.effect.metric] = screened.effect
-    outcome.measured = _ratios(effects)
+    outcome.measured = screened.measured()
     if screened.failed is not None:
         outcome.decision, outcome.reason = "failed", screened.failed
     elif screened.noop is not None:
@@ -93,7 +89,7 @@ def _screening(outcome: TechniqueOutcome, screened: Screened) -> None:
         outcome.decision = "rejected" if screened.decision.decision == "futile" else "inconclusive"
         outcome.reason = screened.decision.reason
         if screened.decision.decision == "promising":
-            outcome.reason += "; another technique that sets the same switch promised more"
+            outcome.reason += f"; {left_out or 'another technique that sets the same switch promised more'}"
 
 
 def _ratios(effects: dict[str, Effect]) -> dict[str, Interval]:
@@ -107,12 +103,12 @@ def _ratios(effects: dict[str, Effect]) -> dict[str, Interval]:
 
 def _hit(predicted: PredictedEffect, screened: Screened) -> bool | None:
     """Whether the measured effect's interval overlaps the predicted one; None where that metric was not measured."""
-    effects = {**(screened.others or {})}
-    if screened.effect is not None:
-        effects[screened.effect.metric] = screened.effect
-    effect = effects.get(predicted.metric)
+    ratio = screened.measured().get(predicted.metric)
+    if ratio is not None:
+        return score(predicted, ratio) == "hit"
+    effect = (screened.others or {}).get(predicted.metric)
     before = screened.before.get(predicted.metric)
-    if effect is None or effect.interval is None or (effect.scale == "difference" and before is None):
+    if effect is None or effect.interval is None or before is None:
         return None
     return score(predicted, effect.interval, effect.scale, before) == "hit"
 

@@ -51,9 +51,7 @@ def judge_quality(
         told += f", perplexity {perplexity.base:.2f} -> {perplexity.changed:.2f}"
     word = {True: "kept within", False: "outside", None: "not decided against"}[passed]
     default = "" if goals else "the default margin "
-    statement = f"{told}: {word} {default}{margin}"
-    if note:
-        statement += f"; {note}"
+    detail = f"{told}; {note}" if note else told
     return QualityOutcome(
         kl_mean=divergence.kl_mean.value,
         kl_high=divergence.kl_mean.high,
@@ -63,8 +61,9 @@ def judge_quality(
         tokens=divergence.positions,
         floor_kl=floor_kl,
         passed=passed,
-        statement=statement,
+        statement=f"{word} {default}{margin}",
         reason=reason,
+        detail=detail,
     )
 
 

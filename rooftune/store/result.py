@@ -93,7 +93,9 @@ class QualityOutcome:
     """The baseline against itself: what noise alone gives."""
     passed: bool | None
     statement: str
+    """The decision in a few words; ``detail`` has the numbers and how they were got."""
     reason: str | None = None
+    detail: str = ""
 
 
 @dataclass(slots=True)

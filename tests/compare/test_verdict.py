@@ -56,14 +56,14 @@ def test_quality_vetoes_and_must_be_known() -> None:
 
 def test_a_goal_lost_is_a_regression_though_another_improved() -> None:
     mixed = judge({"ttft_p95": BETTER, "tpot_p95": WORSE})
-    assert mixed.verdict == "regressed" and "tpot_p95" in mixed.statement and "ttft_p95" in mixed.statement
+    assert mixed.verdict == "regressed" and "p95 TPOT" in mixed.statement and "p95 TTFT" in mixed.statement
     kept = judge({"ttft_p95": BETTER, "tpot_p95": [1.2, 1.21, 1.2, 1.22, 1.2, 1.21]})
-    assert kept.verdict == "improved" and "the price: tpot_p95" in kept.statement
+    assert kept.verdict == "improved" and "the price: p95 TPOT" in kept.statement
 
 
 def test_one_sentence_without_numbers_of_nobody() -> None:
     said = judge({"ttft_p95": BETTER}).statement
-    assert said.startswith("Improved: ttft_p95 -38") and said.endswith("goals met.") and said.count(". ") == 0
+    assert said.startswith("Improved: p95 TTFT 1.6 times lower") and said.endswith("goals met.") and said.count(". ") == 0
 
 
 @pytest.mark.parametrize("rounds", [6, 12])
