@@ -69,7 +69,9 @@ def test_missing_model(spec: Path, tmp_path: Path) -> None:
 
 def test_truncated_gguf(spec: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\x00\x00\x00" + b"\x00" * 40)
-    assert_one_line(optimize(changed(spec, "smollm2-135m", str(tmp_path / "broken.gguf")), tmp_path), 2, "broken.gguf")
+    assert_one_line(
+        optimize(changed(spec, "smollm2-135m", str(tmp_path / "broken.gguf")), tmp_path), 2, "broken.gguf"
+    )
 
 
 def test_missing_spec_file(tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_no_leave_to_restart(spec: Path, tmp_path: Path) -> None:
 
 @pytest.mark.model
 def test_goal_below_the_roof_prints_the_roof(spec: Path, tmp_path: Path) -> None:
-    changed(spec, "{slo_attainment: \">= 95%\"}", "{tpot_p50: \"<= 10us\"}")
+    changed(spec, '{slo_attainment: ">= 95%"}', '{tpot_p50: "<= 10us"}')
     assert_one_line(optimize(spec, tmp_path), 2, "tpot_p50", "roof", "MB", "GB/s")
 
 
@@ -105,7 +107,9 @@ def test_plan_does_nothing(spec: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["spec.yaml"]
 
 
-@pytest.mark.parametrize("words", [("bnch",), ("optimize",), ("optimize", "x.yaml", "--jso"), ("bench", "--rate")])
+@pytest.mark.parametrize(
+    "words", [("bnch",), ("optimize",), ("optimize", "x.yaml", "--jso"), ("bench", "--rate")]
+)
 def test_usage(words: tuple[str, ...]) -> None:
     assert_one_line(rooftune(*words), 2)
 

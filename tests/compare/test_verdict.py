@@ -63,7 +63,11 @@ def test_a_goal_lost_is_a_regression_though_another_improved() -> None:
 
 def test_one_sentence_without_numbers_of_nobody() -> None:
     said = judge({"ttft_p95": BETTER}).statement
-    assert said.startswith("Improved: p95 TTFT 1.6 times lower") and said.endswith("goals met.") and said.count(". ") == 0
+    assert (
+        said.startswith("Improved: p95 TTFT 1.6 times lower")
+        and said.endswith("goals met.")
+        and said.count(". ") == 0
+    )
 
 
 @pytest.mark.parametrize("rounds", [6, 12])

@@ -46,7 +46,9 @@ class FakeTrials:
     def order(self, arms: list[Arm], stage: str, number: int) -> list[Arm]:
         return list(arms)
 
-    def run(self, arm: Arm, schedule: Any, *, stage: str, number: int, expected_seconds: float | None = None) -> Run:
+    def run(
+        self, arm: Arm, schedule: Any, *, stage: str, number: int, expected_seconds: float | None = None
+    ) -> Run:
         if arm.name in self.broken:
             raise ArmFailed("the server did not start: no memory")
         self.ran.append((stage, number, arm.name))

@@ -46,7 +46,11 @@ def test_every_arm_runs_once_a_round() -> None:
     trials = FakeTrials({}, noise=0.05, seed=1)
     screening(trials, {"continuous_batching": CONTINUOUS, "prefix_caching": CACHE})
     for number in (0, 1):
-        assert sorted(a for _, n, a in trials.ran if n == number) == ["baseline", "continuous_batching", "prefix_caching"]
+        assert sorted(a for _, n, a in trials.ran if n == number) == [
+            "baseline",
+            "continuous_batching",
+            "prefix_caching",
+        ]
 
 
 def test_a_server_that_does_not_start_fails_its_technique_only() -> None:
@@ -71,7 +75,9 @@ def test_a_change_that_did_not_reach_the_server_is_no_technique() -> None:
 
 def test_both_of_a_stack_are_accepted_when_both_pay() -> None:
     trials = FakeTrials({("batching", "continuous"): 0.5, ("prefix_cache", "hash"): 0.6}, noise=0.04, seed=2)
-    made = confirmation(trials, [screened("continuous_batching", CONTINUOUS), screened("prefix_caching", CACHE)])
+    made = confirmation(
+        trials, [screened("continuous_batching", CONTINUOUS), screened("prefix_caching", CACHE)]
+    )
     assert {n: d.decision for n, d in made.decisions.items()} == {
         "continuous_batching": "accepted",
         "prefix_caching": "accepted",
@@ -82,7 +88,9 @@ def test_both_of_a_stack_are_accepted_when_both_pay() -> None:
 
 def test_what_does_not_pay_is_taken_out_and_its_arm_becomes_the_final_one() -> None:
     trials = FakeTrials({("batching", "continuous"): 0.5, ("prefix_cache", "hash"): 1.1}, noise=0.02, seed=3)
-    made = confirmation(trials, [screened("continuous_batching", CONTINUOUS), screened("prefix_caching", CACHE)])
+    made = confirmation(
+        trials, [screened("continuous_batching", CONTINUOUS), screened("prefix_caching", CACHE)]
+    )
     assert made.taken_out == ["prefix_caching"]
     assert made.final.configuration == {**BASE, **CONTINUOUS}
     assert made.final_runs is made.runs["without-prefix_caching"]

@@ -41,7 +41,17 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(spec: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "rooftune.cli.main", "optimize", str(spec), "--out", str(out), "--json", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "rooftune.cli.main",
+        "optimize",
+        str(spec),
+        "--out",
+        str(out),
+        "--json",
+        *more,
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -71,7 +81,11 @@ def servers_of(parent: int) -> list[int]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if "serve" in words and "--parent-pid" in words and words[words.index("--parent-pid") + 1] == str(parent):
+        if (
+            "serve" in words
+            and "--parent-pid" in words
+            and words[words.index("--parent-pid") + 1] == str(parent)
+        ):
             found.append(process.pid)
     return found
 
