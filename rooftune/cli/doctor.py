@@ -30,7 +30,7 @@ _CORE = (
     "prometheus_client",
     "jinja2",
 )
-_ENGINE = ("torch", "gguf", "safetensors", "tokenizers", "fastapi", "uvicorn")
+_ENGINE = ("torch", "gguf", "safetensors", "tokenizers", "starlette", "uvicorn")
 _PORT = 8000
 _DISK_NEEDED, _DISK_WANTED = 200e6, 1e9
 _MEMORY_WANTED = 2e9

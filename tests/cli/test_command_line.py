@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -104,7 +103,7 @@ def test_plan_does_nothing(spec: Path, tmp_path: Path) -> None:
     done = optimize(spec, tmp_path, "--plan")
     assert done.returncode == 0, done.stderr
     assert "nothing is done" in done.stdout
-    assert sorted(os.listdir(tmp_path)) == ["spec.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["spec.yaml"]
 
 
 @pytest.mark.parametrize(
