@@ -1,4 +1,4 @@
-"""What the statistics need, computed before anything runs: requests, rounds, time; and what the budget affords.
+"""What the statistics need, computed before anything runs: requests, rounds, time.
 
 Power of the paired t test: under a true mean log ratio d with spread s over n rounds, the statistic follows Student's
 noncentral t with n - 1 degrees of freedom and noncentrality d * sqrt(n) / s.
@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from scipy import optimize, special
 
-from rooftune.compare.effect import CONFIRM_ROUNDS, SCREEN_ROUNDS
+from rooftune.compare.effect import CONFIRM_ROUNDS
 
 _FEWEST_FOR_A_MEAN = 20
 _PERCENTILE = re.compile(r"_p(\d+)$")
@@ -102,88 +100,3 @@ def rounds_needed(
         else:
             low = middle + 1
     return low
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementPlan:
-    """Planned against affordable. Times in seconds; effects as shares (0.05 is 5 %)."""
-
-    requests: int
-    requests_because: str
-    seconds_a_run: float
-    seconds_a_round: float
-    screen_rounds: int
-    candidates: int
-    candidates_affordable: int
-    confirm_rounds_planned: int
-    confirm_rounds_affordable: int
-    minimum_detectable_effect: float | None
-    spread: float | None
-    planned_seconds: float
-    budget_seconds: float
-    statements: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def plan(
-    *,
-    requests: int,
-    requests_because: str,
-    seconds_a_run: float,
-    seconds_a_start: float,
-    budget_seconds: float,
-    fixed_seconds: float,
-    candidates: int,
-    spread: float | None,
-    wanted_effect: float = 0.05,
-    screen_rounds: int = SCREEN_ROUNDS,
-    screen_share: float = 0.5,
-    most_confirm_rounds: int = 12,
-) -> MeasurementPlan:
-    """Fit screening and confirming into the budget; confirming at least 6 rounds comes first.
-
-    ``fixed_seconds``: what must happen anyway (start, baseline, diagnosis, quality, report). ``screen_share``: length of a
-    screening run relative to a full one. ``spread``: round-to-round standard deviation of log ratios, None where not yet known.
-    """
-    if seconds_a_run <= 0:
-        raise ValueError("a run takes time")
-    a_round = 2.0 * (seconds_a_run + seconds_a_start)
-    a_screen = 2.0 * screen_rounds * (seconds_a_run * screen_share + seconds_a_start)
-    need = rounds_needed(math.log1p(wanted_effect), spread) if spread is not None else None
-    planned = min(most_confirm_rounds, max(CONFIRM_ROUNDS, need or CONFIRM_ROUNDS))
-    left = budget_seconds - fixed_seconds
-    confirm_first = CONFIRM_ROUNDS * a_round
-    screenable = (
-        max(0, min(candidates, int((left - confirm_first) // a_screen))) if left > confirm_first else 0
-    )
-    after = left - screenable * a_screen
-    affordable = max(0, min(planned, int(after // a_round)))
-    detectable = None
-    if spread is not None and affordable >= 2:
-        detectable = math.expm1(minimum_detectable_effect(affordable, spread))
-    total = fixed_seconds + candidates * a_screen + planned * a_round
-    says = [
-        f"{requests} requests a run (for {requests_because}), {a_round:.0f} s a round; planned {total:.0f} s, "
-        f"budget {budget_seconds:.0f} s"
-    ]
-    if screenable < candidates:
-        says.append(f"the budget affords screening {screenable} of {candidates} techniques")
-    if affordable < CONFIRM_ROUNDS:
-        says.append(
-            f"only {affordable} confirming rounds fit, and a claim needs {CONFIRM_ROUNDS}: nothing can be accepted; "
-            f"raise the budget to {fixed_seconds + confirm_first + a_screen:.0f} s or more"
-        )
-    elif affordable < planned:
-        says.append(
-            f"{affordable} confirming rounds fit, {planned} would be needed to find {wanted_effect:.0%}"
-        )
-    if detectable is not None:
-        says.append(f"{affordable} rounds find an effect of {detectable:.1%} in 80 of 100 cases")
-        if need is None or need > affordable:
-            says.append(f"a true effect of {wanted_effect:.0%} cannot be promised to be found")
-    return MeasurementPlan(
-        requests, requests_because, seconds_a_run, a_round, screen_rounds, candidates, screenable, planned,
-        affordable, detectable, spread, total, budget_seconds, tuple(says),
-    )  # fmt: skip

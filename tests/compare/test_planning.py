@@ -8,7 +8,6 @@ from scipy import stats
 
 from rooftune.compare.planning import (
     minimum_detectable_effect,
-    plan,
     power,
     requests_for_percentile,
     requests_needed,
@@ -53,25 +52,3 @@ def test_five_percent_is_found_within_twelve_rounds_at_the_promised_spread() -> 
     needed = rounds_needed(math.log(1.05), 0.038, wanted_power=0.9)
     assert needed is not None and needed <= 12
     assert rounds_needed(0.001, 0.2) is None
-
-
-def test_confirming_comes_before_screening_and_the_plan_says_what_does_not_fit() -> None:
-    common = {
-        "requests": 59,
-        "requests_because": "ttft_p95",
-        "seconds_a_run": 10.0,
-        "seconds_a_start": 1.0,
-        "fixed_seconds": 60.0,
-        "candidates": 5,
-    }
-    rich = plan(budget_seconds=2000, spread=0.03, **common)  # type: ignore[arg-type]
-    assert (
-        rich.candidates_affordable == 5 and rich.confirm_rounds_affordable == rich.confirm_rounds_planned >= 6
-    )
-    poor = plan(budget_seconds=60 + 6 * 22 + 50, spread=0.1, **common)  # type: ignore[arg-type]
-    assert poor.confirm_rounds_affordable >= 6 and poor.candidates_affordable < 5
-    assert any("screening" in s for s in poor.statements)
-    assert any("cannot be promised" in s for s in poor.statements)
-    hopeless = plan(budget_seconds=100, spread=None, **common)  # type: ignore[arg-type]
-    assert hopeless.confirm_rounds_affordable < 6
-    assert any("nothing can be accepted" in s for s in hopeless.statements)

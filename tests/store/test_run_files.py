@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooftune.errors import EnvironmentProblem, WrongInput
-from rooftune.store.database import Database
 from rooftune.store.encode import record_from_json, record_to_json
 from rooftune.store.ledger import LedgerEntry
 from rooftune.store.records import ChunkRecord, RequestRecord
@@ -178,32 +177,3 @@ while True:
         child.wait(10)
         if (tmp_path / "r").exists():
             assert len(load_run(tmp_path / "r").records) == 300
-
-
-def test_the_index_keeps_runs_trials_and_verdicts(tmp_path: Path) -> None:
-    place = tmp_path / "index.sqlite"
-    with Database(place) as index:
-        index.add_run(run_with(()), "runs/a")
-        index.add_run(run_with((), label="again"), "runs/a")
-        index.add_trial("t1", "o1", "slots", "screen", "accepted", {"x": 1})
-        index.add_verdict("o1", "2026-01-01", "improved", "out", {"y": 2})
-    with Database(place) as index:
-        (run,) = index.runs()
-        assert run["label"] == "again" and run["metrics"] == {"ttft_p50": None}
-        assert index.trials("o1")[0]["body"] == {"x": 1} and index.trials("o2") == []
-        assert index.verdicts()[0]["verdict"] == "improved"
-
-
-def test_a_file_that_is_no_index_is_refused(tmp_path: Path) -> None:
-    place = tmp_path / "index.sqlite"
-    place.write_bytes(b"not a database at all, but long enough to be read as one" * 20)
-    with pytest.raises(WrongInput, match="not a Rooftune index"):
-        Database(place)
-    import sqlite3
-
-    newer = tmp_path / "newer.sqlite"
-    connection = sqlite3.connect(newer)
-    connection.execute("PRAGMA user_version=99")
-    connection.close()
-    with pytest.raises(WrongInput, match="newer"):
-        Database(newer)
