@@ -94,11 +94,11 @@ def _lines(found: Diagnosis, outcomes: dict[str, dict[str, Any]], extra: dict[st
         told = extra["time_split"][split]
         if told["measured"]:
             parts = ", ".join(
-                f"{p['name']} {p['seconds'] * 1e3:.3g} ms ({p['kind']})"
+                f"{p['name']} {format_quantity(p['seconds'], 'time')} ({p['kind']})"
                 for p in told["parts"]
                 if p["seconds"]
             )
-            lines.append(f"{title}: {told['measured'] * 1e3:.3g} ms = {parts}")
+            lines.append(f"{title}: {format_quantity(told['measured'], 'time')} = {parts}")
     lines.extend(f"experiment {name}: {o['failed'] or o['statement']}" for name, o in outcomes.items())
     if found.missing:
         lines.append("missing: " + "; ".join(found.missing))

@@ -247,7 +247,14 @@ def _bottleneck(diagnosis: Diagnosis | None) -> Bottleneck | None:
         status=finding.status if finding and cause != "unknown" else "unknown",
         confidence=finding.confidence if finding else None,
         share=finding.share if finding else None,
-        evidence=list(finding.evidence) if finding else [diagnosis.best_reading],
+        # A judge marks what speaks for ("+"), against ("-") and beside ("o") its cause; here all is about one cause.
+        evidence=[
+            line.removeprefix("+ ").removeprefix("o ")
+            for line in finding.evidence
+            if not line.startswith("- ")
+        ]
+        if finding
+        else [diagnosis.best_reading],
         next_step=diagnosis.next_step,
     )
 

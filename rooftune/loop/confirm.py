@@ -22,8 +22,6 @@ from rooftune.store.run import Run
 BASELINE = "baseline"
 FINAL = "final"
 DEFAULTS = "defaults"
-_TOLD = ("ttft_mean", "tpot_mean", "e2e_mean", "output_tokens_per_second")
-"""Effects that the report shows beside those that decide."""
 
 
 @dataclass(slots=True)
@@ -155,7 +153,7 @@ def _decide(
     before, after = confirmation.runs[reference], confirmation.runs[changed]
     effects = {
         name: measure_effect(name, values(before, name), values(after, name))
-        for name in dict.fromkeys([deciding.metric, *(goal.metric for goal in watched), *_TOLD])
+        for name in dict.fromkeys([deciding.metric, *(goal.metric for goal in watched)])
     }
     confirmation.effects[name] = effects
     confirmation.decisions[name] = confirm(

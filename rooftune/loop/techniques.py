@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from rooftune.compare.effect import Effect
 from rooftune.loop.screen import Screened
 from rooftune.loop.state import State
 from rooftune.select.candidates import Candidate
 from rooftune.select.predict import score
-from rooftune.store.result import Interval, Prediction, TechniqueOutcome
+from rooftune.store.result import Prediction, TechniqueOutcome
 from rooftune.store.run import Run
 from rooftune.techniques.card import PredictedEffect
 
@@ -52,7 +51,6 @@ def _outcome(state: State, candidate: Candidate, partial_reason: str | None) -> 
         outcome.stage = "confirm" if len(state.stack) == 1 else "ablation"
         outcome.rounds = decision.rounds
         outcome.decision, outcome.reason = decision.decision, decision.reason
-        outcome.measured = _ratios(confirmation.effects.get(card.name, {}))
         if card.name in confirmation.taken_out:
             outcome.reason = f"left out of the final configuration: {decision.reason}"
         elif state.quality is not None and state.quality.passed is False:
@@ -90,15 +88,6 @@ def _screening(outcome: TechniqueOutcome, screened: Screened, left_out: str | No
         outcome.reason = screened.decision.reason
         if screened.decision.decision == "promising":
             outcome.reason += f"; {left_out or 'another technique that sets the same switch promised more'}"
-
-
-def _ratios(effects: dict[str, Effect]) -> dict[str, Interval]:
-    """Effects that are ratios; a share's difference has no place on a ratio's axis and stays in the reason."""
-    return {
-        name: effect.interval
-        for name, effect in effects.items()
-        if effect.interval is not None and effect.scale == "ratio"
-    }
 
 
 def _hit(predicted: PredictedEffect, screened: Screened) -> bool | None:

@@ -69,7 +69,8 @@ class TechniqueOutcome:
     """The switches it sets."""
     predicted: list[Prediction] = field(default_factory=list)
     measured: dict[str, Interval] = field(default_factory=dict)
-    """Ratio after / before by metric, from the deciding stage."""
+    """Ratio after / before by metric, of the technique alone in screening: what was predicted. Its worth within the final
+    stack, which decides, is in ``reason``."""
     active: bool | None = None
     evidence: str | None = None
     """The counter that showed it on."""

@@ -9,6 +9,7 @@ import numpy as np
 from rooftune.diagnose.experiments.contract import Bench, Experiment, Outcome, by_ratio
 from rooftune.diagnose.facts import Facts
 from rooftune.diagnose.step_model import seconds_of
+from rooftune.spec import format_quantity
 from rooftune.store.run import Run
 
 _INPUT = 16
@@ -45,7 +46,7 @@ def _perform_batch(bench: Bench, run: Run, facts: Facts) -> Outcome:
         rows,
         lambda ratio, one, two: (
             f"a decode step with {2 * rows} sequences takes {ratio:.2f} times as long as with {rows} "
-            f"({one * 1e3:.3g} -> {two * 1e3:.3g} ms)"
+            f"({format_quantity(one, 'time')} -> {format_quantity(two, 'time')})"
         ),
         rows_grow=True,
     )
@@ -60,7 +61,7 @@ def _perform_context(bench: Bench, run: Run, facts: Facts) -> Outcome:
         rows,
         lambda ratio, one, two: (
             f"a decode step over {2 * length} tokens of context takes {ratio:.2f} times as long as over {length} "
-            f"({one * 1e3:.3g} -> {two * 1e3:.3g} ms)"
+            f"({format_quantity(one, 'time')} -> {format_quantity(two, 'time')})"
         ),
         rows_grow=False,
     )

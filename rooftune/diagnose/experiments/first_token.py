@@ -6,6 +6,7 @@ import numpy as np
 
 from rooftune.diagnose.experiments.contract import Bench, Experiment, Outcome, by_ratio
 from rooftune.diagnose.facts import Facts
+from rooftune.spec import format_quantity
 from rooftune.store.run import Run
 
 _ALONE = 4
@@ -53,7 +54,7 @@ def _perform_low_load(bench: Bench, run: Run, facts: Facts) -> Outcome:
         LOW_LOAD.signature,
         {"alone": lowest, "under_load": facts.ttft, "ratio": ratio},
         reading,
-        f"alone, the first token takes {lowest * 1e3:.3g} ms; under load {facts.ttft * 1e3:.3g} ms on average "
+        f"alone, the first token takes {format_quantity(lowest, 'time')}; under load {format_quantity(facts.ttft, 'time')} on average "
         f"({ratio:.0%} of it is service)",
     )
 
@@ -79,7 +80,7 @@ def _perform_prefill(bench: Bench, run: Run, facts: Facts) -> Outcome:
         {"one": first, "two": second, "ratio": ratio},
         reading,
         f"a prompt of {2 * length} tokens takes {ratio:.2f} times as long as one of {length} "
-        f"({first * 1e3:.3g} -> {second * 1e3:.3g} ms)",
+        f"({format_quantity(first, 'time')} -> {format_quantity(second, 'time')})",
     )
 
 
