@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rooftune.errors import WrongInput
+from rooftune.spec.units import format_quantity
 
 if TYPE_CHECKING:
     from rooftune.diagnose.diagnose import Diagnosis
