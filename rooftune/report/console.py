@@ -51,7 +51,7 @@ def summarize(result: Result, configuration_file: str | None = None) -> Renderab
     parts += [_proof(result), Text()]
     tried = [t for t in _ordered(result) if t.decision in summary.TRIED]
     if tried:
-        parts += [_techniques(tried), Text()]
+        parts += [_techniques(tried, result.plan.get("deciding")), Text()]
     rest = len(result.techniques) - len(tried)
     if rest:
         parts += [
@@ -138,7 +138,8 @@ def _proof(result: Result) -> RenderableType:
     return Group(*lines)
 
 
-def _techniques(tried: list[TechniqueOutcome]) -> RenderableType:
+def _techniques(tried: list[TechniqueOutcome], deciding: str | None) -> RenderableType:
+    """One line of measurement each, of the metric that decides; the page has the others."""
     lines: list[RenderableType] = [Text("Techniques", "bold")]
     for technique in tried:
         sign, word = labels.DECISIONS[technique.decision]
@@ -148,14 +149,16 @@ def _techniques(tried: list[TechniqueOutcome]) -> RenderableType:
         )
         lines.append(Padding(head, (0, 0, 0, 2)))
         lines.append(Padding(Text(words.one_line(technique.reason)), (0, 0, 0, 17)))
-        for metric, effect in technique.measured.items():
+        shown = [deciding] if deciding in technique.measured else list(technique.measured)[:1]
+        for metric in shown:
+            effect = technique.measured[metric]
             predicted = next((p for p in technique.predicted if p.metric == metric), None)
             said = (
                 f"; predicted × {words.number(predicted.low, 2)} to {words.number(predicted.high, 2)}"
                 if predicted
                 else ""
             )
-            text = f"{labels.label(metric)}: {words.ratio(effect)}, measured × {words.number(effect.value, 2)}{said}"
+            text = f"alone, {labels.label(metric)}: {words.ratio(effect)}, measured × {words.number(effect.value, 2)}{said}"
             lines.append(Padding(Text(words.one_line(text), "dim"), (0, 0, 0, 17)))
     return Group(*lines)
 
