@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rooftune.compare.effect import measure_effect
+from rooftune.compare.effect import gain, measure_effect
 from rooftune.compare.same_conditions import compare_conditions
 from rooftune.compare.side_effects import side_effects, side_effects_of_runs
-from rooftune.compare.verdict import goal_outcome, overall, significant
+from rooftune.compare.verdict import goal_outcome, goal_verdict, overall, significant
 from rooftune.spec.goal import Goal, parse_goal_expression
 from rooftune.store.ledger import LedgerEntry
 from rooftune.store.records import ChunkRecord, RequestRecord
@@ -176,3 +176,12 @@ def test_memory_and_errors_are_side_effects() -> None:
     )
     metrics = {s.metric for s in side_effects_of_runs([base], [more])}
     assert metrics == {"memory", "errors"}
+
+
+def test_one_goal_by_itself_needs_its_whole_interval_on_one_side() -> None:
+    goal = GOALS[0]
+    noisy = measure_effect(goal.metric, [1.0] * 6, [0.6, 1.35, 0.7, 1.3, 0.8, 1.1])
+    assert gain(noisy, goal.sign).low < 0 < gain(noisy, goal.sign).high
+    assert goal_verdict(goal, noisy) == "inconclusive"
+    assert goal_verdict(goal, measure_effect(goal.metric, [1.0] * 6, BETTER)) == "improved"
+    assert goal_verdict(goal, measure_effect(goal.metric, [1.0] * 6, WORSE)) == "regressed"

@@ -48,10 +48,16 @@ def _watch_of(parent: int) -> Callable[[float], bool] | None:
             return None
         except OSError:  # a kernel or container without process handles
             return _polling(parent)
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        return lambda seconds: bool(poller.poll(int(seconds * 1000)))
+        return lambda seconds: _ended(handle, seconds)
     return _polling(parent)
+
+
+def _ended(handle: int, seconds: float) -> bool:
+    """Whether a process handle says that its process is over. A poll object of its own for each call: the signal's handler
+    asks while the watch is waiting, and one object refuses two askers at once with an exception in the midst of the server."""
+    poller = select.poll()
+    poller.register(handle, select.POLLIN)
+    return bool(poller.poll(int(seconds * 1000)))
 
 
 def _polling(parent: int) -> Callable[[float], bool] | None:
